@@ -82,7 +82,7 @@ def divide(y: np.ndarray, split: int, rows: int, seed: int) -> tuple[np.ndarray,
 
 
 def numeric(text: Sequence[str]) -> ColumnTransformer:
-    """Return a transformer to numbers: medians for missing values, and one-hot categories."""
+    """Return a transformer that imputes missing values by medians and one-hot encodes categories."""
     return ColumnTransformer(
         [("text", OneHotEncoder(handle_unknown="ignore", sparse_output=False), list(text))],
         remainder=SimpleImputer(strategy="median"),
@@ -98,7 +98,7 @@ def unscaled(model: BaseEstimator) -> Maker:
 
 
 def seeded(model: BaseEstimator, seed: int) -> BaseEstimator:
-    """Return a copy of a model; a baseline gets the seed of the split, our models keep their defaults."""
+    """Return a copy of a model; baselines get the seed of the split, our models keep their default seed."""
     model = clone(model)
     if "random_state" in model.get_params() and not type(model).__module__.startswith("sparseklr"):
         model.set_params(random_state=seed)

@@ -16,20 +16,27 @@ from .store import RESULTS, ROOT
 
 PAGE = """# Comparison on {n_sets} data sets
 
-On public data sets with at most {n_rows:,} training rows, {first} and {second} have the lowest mean log-losses of
-{n_models} classifiers. On {n_lost} of the {n_sets} data sets, another classifier is clearly better than both.
+On public data sets with at most {n_rows:,} training rows, {first} and {second} have the lowest mean log-losses
+among {n_models} classifiers. On {n_lost} of the {n_sets} data sets, another classifier has a clearly lower log-loss than both.
 
-All models use their default parameters. They are fitted to the same training rows, at most {n_rows:,} of each data set. The
-log-loss is measured on up to 5,000 other rows and averaged over {n_splits} random splits. Twelve of the data sets are those
-of the [paper](reproduction.md), and 31 come from the KEEL repository. The data sets have 3 to 60 columns and up to 11
-classes. They are listed in `benchmarks/arena_measure.py`.
+All classifiers are fitted to the same training rows, at most {n_rows:,} of each data set. The log-loss is measured on up to
+5,000 other rows and averaged over {n_splits} random splits. Twelve of the data sets are those of the [paper](reproduction.md), and
+31 come from the KEEL repository. The data sets have 3 to 85 columns and up to 11 classes. They are listed in
+`benchmarks/arena_measure.py`.
 
-CatBoost encodes text columns and missing values itself. For all other models, text columns are one-hot encoded and missing
-values are imputed. RealMLP is a neural network, and xRFM is a kernel method; both come from the package pytabkit. Both set
-aside a fifth of the training rows and use the log-loss on these rows to decide when to stop. RealMLP was run without
-label smoothing, which would increase its log-loss.
+The classifiers use their default parameters, with three exceptions:
 
-## Data sets on which another model is better
+- The probabilities of the SVC are calibrated by `CalibratedClassifierCV`.
+- The logistic regression may take up to 1,000 iterations.
+- RealMLP, a neural network, and xRFM, a kernel method, come from the package pytabkit. Both set aside a fifth of the
+  training rows and use the log-loss on these rows to decide when to stop. RealMLP was run without label smoothing, which
+  would increase its log-loss.
+
+CatBoost encodes text columns and missing values itself. For all other classifiers, text columns are one-hot encoded, and
+missing values are replaced by medians. Features are standardised for `SparseKLR`, `CompactKLR`, the SVC and the logistic
+regression.
+
+## Data sets on which another classifier is better
 
 On {n_lost} of the {n_sets} data sets, the log-losses of both `SparseKLR` and `CompactKLR` are more than 5% above the lowest
 log-loss of any model:
@@ -38,7 +45,7 @@ log-loss of any model:
 
 ## All models
 
-These are the means over all {n_sets} data sets:
+The following table shows the means over all {n_sets} data sets:
 
 {table}
 
@@ -47,7 +54,7 @@ following table shows the means over the {n_report} data sets of the other half:
 
 {report}
 
-The columns mean the following:
+The columns have the following meanings:
 
 - *Log-loss*: the mean log-loss on test rows.
 - *Geometric mean*: the geometric mean of the ratio of the log-loss to that of CatBoost on the same data set. Losses below

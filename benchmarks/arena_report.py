@@ -1,4 +1,4 @@
-"""Reports of ``benchmarks.arena``: summaries of stored runs, comparisons, and contradictory losses.
+"""Reports of ``benchmarks.arena``: summaries and comparisons of stored runs, and contradictory losses.
 
 Losses are means over splits. In ratios, losses below ``FLOOR`` are replaced by ``FLOOR``. Otherwise a set on which
 the loss falls from 0.0002 to 0.0001, which is not informative, would dominate a geometric mean. The loss of a fit

@@ -29,7 +29,7 @@ def folds(name: str) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.nd
 
 
 def speed(repeats: int, threads: int) -> None:
-    """Print the times of the two fits that have a limit, and of HalfKLR with other values of C."""
+    """Print the times of the two fits with a time limit, and the times of HalfKLR with other values of C."""
     rows = []
     fits: list[tuple[str, str, str, Any]] = [
         (

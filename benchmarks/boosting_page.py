@@ -24,15 +24,15 @@ def comparison(rows: pd.DataFrame) -> str:
     better = losses[losses[list(BOOSTING)].min(axis=1) * CLOSE < losses[list(OURS)].min(axis=1)]
     return f"""The following three tables compare `SparseKLR` and `CompactKLR` with three boosting libraries. They show results on the
 {len(losses)} data sets of [the main comparison](arena.md), with at most {facts["n_train"].max():,} training rows each. All models use their default
-parameters. The first table shows the number of data sets on which the log-loss of our model is lower than, similar to or
-higher than that of the boosted model:
+parameters. The first table shows on how many data sets the log-loss of our model is more than 5% lower than that of the
+boosted model, within 5% of it, or more than 5% higher:
 
 {markdown(["", "more than 5% lower", "within 5%", "more than 5% higher", "geometric mean", "CPU time ratio"], [
     against(losses, seconds, ours, other) for ours in OURS for other in BOOSTING])}
 
-*Geometric mean* is the geometric mean over the data sets of the ratio of our log-loss to that of the boosted model. A value
-below 1 means that our model is better. *CPU time ratio* is the mean fit time of our model divided by the mean fit time of the
-boosted model, on one core.
+*Geometric mean* is the geometric mean, over the data sets, of the ratio of the log-loss of our model to that of the boosted
+model. A value below 1 means that our model has the lower log-loss. *CPU time ratio* is the mean fit time of our model divided by
+the mean fit time of the boosted model, on one core.
 
 The second table shows the same geometric means for different kinds of data sets:
 

@@ -11,9 +11,10 @@ The benchmark has these parts, each with limits and goals for its results:
 - time: fit times compared with a calibrated SVC (large sets) and HistGradientBoosting (small sets)
 - predict: prediction times for a million rows, compared with an SVC
 
-``python -m benchmarks.compact quality noise`` measures what docs/compact.csv does not contain yet. Results are
-stored one by one, so that the same command resumes an interrupted run; ``--again`` repeats stored measurements.
-Every run prints all tables and writes docs/compact.md. Without the name of a part, it measures nothing.
+``python -m benchmarks.compact quality noise`` measures what docs/compact.csv does not contain yet. Results
+are stored one by one, so that the same command resumes an interrupted run; ``--again`` repeats stored
+measurements. Every run prints all tables and writes docs/compact.md. Without the name of a part, a run
+measures nothing.
 """
 
 from __future__ import annotations

@@ -217,8 +217,8 @@ On average over the twelve data sets of [Consolo, Manno and Amaldi](reproduction
 the fewest points. All models except the SVC use their default parameters. Features are standardised for `SparseKLR` and the
 SVC.
 
-The constants in the code of `CompactKLR` were chosen on folds 0 to 2, and on another split of the same data sets. The tables
-therefore also show the means over folds 3 and 4, which were not used for this choice. `python -m benchmarks.compact` writes
+The constants in the code of `CompactKLR` were chosen on the first three of the five folds (0 to 2), and on another split of the
+same data sets. The tables therefore also show the means over folds 3 and 4, which were not used for this choice. `python -m benchmarks.compact` writes
 this page.
 """
 

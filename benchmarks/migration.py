@@ -34,7 +34,7 @@ MODELS = {
     "`CompactKLR()`": CompactKLR(),
 }
 NOTE = (
-    f"Means over {FOLDS} of 5 test folds; features are standardised. *Calibrated* means "
+    f"The numbers are means over {FOLDS} of 5 test folds. Features are standardised. *Calibrated* means "
     "`CalibratedClassifierCV(SVC(), ensemble=False)`. *Agreement* is the fraction of rows for which "
     "`predict` returns the class with the largest probability. Fit times are CPU times."
 )
@@ -48,7 +48,7 @@ def n_points(model: Any) -> int:
 
 
 def measure(X: np.ndarray, y: np.ndarray, model: Any) -> np.ndarray:
-    """Fit time, number of points, log-loss, accuracy and agreement: means over the folds."""
+    """Return fit time, number of points, log-loss, accuracy and agreement, averaged over the folds."""
     found = []
     for train, test in list(StratifiedKFold(5, shuffle=True, random_state=0).split(X, y))[:FOLDS]:
         pipeline = make_pipeline(StandardScaler(), clone(model))
@@ -71,7 +71,7 @@ def main() -> None:
         for name, values in means.items()
         for label, (seconds, points, loss, accuracy, agreement) in zip(MODELS, values, strict=True)
     ]
-    columns = ["set", "model", "fit time (s)", "points", "log-loss", "accuracy", "agreement"]
+    columns = ["data set", "model", "fit time (s)", "points", "log-loss", "accuracy", "agreement"]
     store("migration", "python -m benchmarks.migration", NOTE, columns, rows)
 
 

@@ -187,27 +187,27 @@ def main() -> None:
     versions = dates if len(dates) > 1 else ()  # rows from several days were measured with several versions
     heads = ["", "accuracy", "paper", "points", "paper", "log-loss"]
     note = (
-        "Means over the twelve data sets; all problems are solved to tolerance. *Points* is the fraction of the "
-        "training points that the model keeps."
+        "The numbers are means over the twelve data sets. All problems were solved to tolerance. *Points* is the "
+        "fraction of the training rows that the model keeps."
     )
     store("reproduction", COMMAND, note, heads, overview(rows), versions)
-    heads = ["set", "S-KLR", "paper", "SVM", "paper", "SparseKLR", "CompactKLR"]
+    heads = ["data set", "S-KLR", "paper", "SVM", "paper", "SparseKLR", "CompactKLR"]
     for column, words in (
         ("accuracy", "Test accuracy"),
-        ("fraction", "Fraction of the training points that the model keeps"),
+        ("fraction", "Fraction of the training rows that the model keeps"),
     ):
         note = (
             f"{words}, averaged over five folds. S-KLR and SVM are the models of their grids with the highest "
             "accuracy on the validation rows."
         )
         store(f"reproduction_{column}", COMMAND, note, heads, by_set(rows, column), versions)
-    heads = ["set", "to tolerance", "as printed", "as printed, gamma = 1", "paper"]
+    heads = ["data set", "solved to tolerance", "as printed", "as printed, gamma = 1", "paper"]
     for rule, words in (
         ("best", "the most accurate model"),
         ("sparsest-of-3", "the sparsest of the three most accurate models"),
     ):
         note = (
-            f"Fraction of the training points that S-KLR keeps, averaged over five folds, for {words}. "
+            f"Fraction of the training rows that S-KLR keeps, averaged over five folds, for {words}. "
             "A dash means that the setting was not measured."
         )
         store(f"reproduction_{rule.partition('-')[0]}", COMMAND, note, heads, modes(rows, rule), versions)

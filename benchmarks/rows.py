@@ -62,7 +62,7 @@ def timed(action: Callable[[], Any], clock: Callable[[], float] = time.process_t
 
 
 def on_all_rows() -> None:
-    """Change the settings of SparseKLR such that every stage uses all rows instead of a sample."""
+    """Change the settings of SparseKLR such that every step of a fit uses all rows instead of a sample."""
     sample.SETTINGS = replace(sample.SETTINGS, points=sys.maxsize)
     parts.SETTINGS = replace(parts.SETTINGS, rows=sys.maxsize)
 

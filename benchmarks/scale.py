@@ -192,7 +192,7 @@ possible* is the expected log-loss on 200,000 new rows, divided by the log-loss 
 once.
 
 The baselines are boosted trees (HistGradientBoosting) and linear classifiers on 300 features of a kernel approximation
-(Nystroem or RBFSampler). Their fit times are in brackets, and their parameters are in `benchmarks/scale_measures.py`. For the
+(Nystroem or RBFSampler). The fit times of the baselines are in brackets, and their parameters are in `benchmarks/scale_measures.py`. For the
 cost of each step of the fit, see [](design/scaling.md). `python -m benchmarks.scale all` repeats the measurements.
 
 {table}
@@ -204,9 +204,9 @@ The cluster centres differ in only six of the 20 features, but every cluster has
 `CompactKLR`, all points share the same kernel widths. A single point therefore cannot represent the different standard
 deviations of the clusters in the other 14 features.
 
-Two reference values show that the model is close to the limit that the six features set. A classifier that uses the true
-densities of these six features has 1.065 times the best possible log-loss. If it assumes the same standard deviations for all
-clusters, the ratio is 1.101.
+Two reference values show that the model is close to the best result that is possible with these six features. A classifier
+that uses the true densities of the six features has 1.065 times the best possible log-loss. If it assumes the same standard
+deviations for all clusters, the ratio is 1.101.
 
 An experiment with 48 points shows the effect of separate widths. All parameters were fitted together to the true probabilities
 of 100,000 rows, in 40 Gauss-Newton steps:
@@ -221,7 +221,7 @@ The last variant has twice as many parameters as the first. When it was fitted t
 true probabilities, the ratio was 1.043 after 15 steps.
 
 On real data, a factor for each point did not help. The following table shows the log-loss of a fitted model (*before*), and its
-log-loss after 40 further L-BFGS iterations, without and with such factors. The log-losses are cross-validated, with three folds
+log-loss after 40 further L-BFGS iterations, without and with such factors. One value was not measured. The log-losses are cross-validated, with three folds
 of 3,000 rows for magic and spambase and with five folds for the other data sets.
 
 | data set | before | without the factor | with the factor |

@@ -1,7 +1,7 @@
 """SparseKLR with more than two classes: number of points, log-loss, error of the estimated loss, and time.
 
-``bars`` measures SparseKLR, one-vs-rest models of SparseKLR, CompactKLR, the two dual problems of SKLR, and the time with
-26 classes, and prints which limits are kept::
+``bars`` measures SparseKLR, one-vs-rest models of SparseKLR, CompactKLR, the two dual problems of SKLR, and
+the time with 26 classes, and prints which limits are met::
 
     python -m benchmarks.several_classes bars results.csv
 

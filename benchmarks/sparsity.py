@@ -34,12 +34,12 @@ FIGURE = ROOT / "docs" / "sparsity.png"
 COLUMNS = ("set", "bound", "C", "lam", "rows", "kept", "formula", "svm_support", "predicted")
 BOUNDS = {"1e-9 C": None, "1e-5": PAPER_BOUND}
 NOTE = (
-    "At most 1,000 rows of each data set, with the paper's grid of (C, lam) and two lower bounds b, "
-    "1e-9 C (the default) and 1e-5 (as in the paper). *Formula* is the largest difference between the "
-    "number of kept points and the number of rows with y f < lam + w. *Sparse fits* is the number of "
-    "fits with lam > 0 that drop at least one point. The last three columns refer to these fits: an "
-    "error is the difference between the number of kept points and its prediction by a support vector "
-    "machine, as a fraction of the rows."
+    "S-KLR was fitted to at most 1,000 rows of each data set, with the paper's grid of (C, lam) "
+    "and two lower bounds b, 1e-9 C (the default) and 1e-5 (as in the paper). *Formula* is the "
+    "largest difference between the number of kept points and the number of rows with y f < lam + "
+    "w. *Sparse fits* is the number of fits with lam > 0 that drop at least one row. The last "
+    "three columns refer to these fits: an error is the difference between the number of kept "
+    "points and its prediction by a support vector machine, as a fraction of the rows."
 )
 
 
@@ -147,7 +147,7 @@ def main() -> None:
                 file.flush()
     lines = stored()
     heads = [
-        "set",
+        "data set",
         "rows",
         "fits",
         "formula",

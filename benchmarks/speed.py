@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -44,7 +45,7 @@ COLUMNS = (
     *("table", "machine", "data and parameters", "points of the model", "`cache_size`", "rows", "method"),
     *(
         "seconds",
-        "seconds for the largest",
+        "seconds for the largest subset",
         "ratio to SVC",
         "ratio to `solve_dual`",
         "ratio to the matrix product",
@@ -54,7 +55,7 @@ COLUMNS = (
 
 
 def timed(action: Callable[[], Any]) -> tuple[float, Any]:
-    """CPU seconds and the result; linear algebra has one thread."""
+    """Return the CPU seconds and the result of a call; linear algebra uses one thread."""
     with threadpool_limits(1):
         start = time.process_time()
         result = action()
@@ -94,7 +95,7 @@ def paper(iterations: int) -> list[Row]:
     """Return the times of 10,000 iterations with the settings of the paper, here and in a literal implementation."""
     X, y01 = load("spambase")
     y, K = np.where(y01 == 1, 1.0, -1.0), rbf_kernel(X, gamma=0.5)
-    ours, solution = timed(lambda: solve_dual(K, y, C=1e4, lam=100.0, **Settings.paper()))
+    ours, solution = timed(lambda: solve_dual(K, y, C=1e4, lam=100.0, **asdict(Settings.paper())))
     reference, (_, done) = timed(lambda: paper_reference.solve(K, y, 1e4, 100.0, max_iter=iterations))
     scaled = reference * solution.n_iter / done
     return [
@@ -208,7 +209,7 @@ def growth(sizes: list[int]) -> list[Row]:
         seconds.append(min(runs))
     exponent = float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
     return [
-        {"table": "growth", "rows": f"{sizes[0]:,} to {sizes[-1]:,}", "seconds for the largest": seconds[-1], "exponent": exponent}
+        {"table": "growth", "rows": f"{sizes[0]:,} to {sizes[-1]:,}", "seconds for the largest subset": seconds[-1], "exponent": exponent}
     ]  # fmt: skip
 
 
@@ -231,7 +232,7 @@ def csr(n: int) -> list[Row]:
 PAGE = """# Speed
 
 This page compares the fit and prediction times of sparseklr with those of scikit-learn's `SVC` (LIBSVM) and other methods.
-All times are CPU seconds of one thread. In each table, a ratio below 1 means that the method is faster than the one with which
+All times are CPU seconds of one thread. In each table, a ratio below 1 means that a method is faster than the method with which
 it is compared. For the fit times of larger data sets, see [](guide/size.md).
 
 `make bench` repeats the measurements, and `python -m benchmarks.speed --docs` also writes this page.
@@ -247,7 +248,8 @@ scales the features and chooses the kernel itself. *SVC intelex* is the `SVC` of
 approximation. The CSR matrix is random, with 0.5% non-zero values.
 
 The methods are run in turn several times, and the shortest time is reported. `SparseKLR`, the calibrated SVC, Nystroem and the
-CSR fits were timed only once. *Points* are the training rows that the model keeps.
+CSR fits were timed only once. *Points* are the training rows that the model keeps, or the rows of the Nystroem
+approximation.
 
 {fits}
 
@@ -263,22 +265,22 @@ matrix product of the rows and the points, computed by OpenBLAS in blocks of 8,1
 
 ## The paper's algorithm
 
-Both implementations perform 10,000 iterations of the paper's algorithm on spambase, with C = 10,000 and lam = 100. The time of the
-implementation in Python is extrapolated from its first 1,000 iterations.
+Two implementations perform 10,000 iterations of the paper's algorithm on the data set spambase, with C = 10,000 and lam = 100. The literal
+implementation follows the text of the paper step by step; its time is extrapolated from its first 1,000 iterations.
 
 {paper}
 
 ## Size of the kernel cache
 
-The table shows the times and the peak memory of fits of `SKLR` to magic, with C = 10,000 and lam = 1,000. The memory before the
-fit, which includes the data, is subtracted.
+The table shows the time and the peak memory of fits of `SKLR` to the data set magic, with C = 10,000 and lam = 1,000. The memory
+in use before the fit, which includes the data, is subtracted.
 
 {memory}
 
 ## Growth with the number of rows
 
-`SKLR` was fitted to subsets of magic, with C = 10,000 and lam = 1,000. The fit time grows approximately like the number of
-rows to the power of the exponent.
+`SKLR` was fitted to subsets of the data set magic, with C = 10,000 and lam = 1,000. The fit time is approximately proportional
+to a power of the number of rows, with the following exponent:
 
 {growth}
 """

@@ -1,7 +1,8 @@
-"""Stability of CompactKLR: the largest change of a predicted probability after changes that should not matter.
+"""Stability of CompactKLR: the largest change in a predicted probability after changes that should not
+matter.
 
 On the test rows of every set of the arena, a fit is compared with six further fits: with permuted features, with
-features changed by a relative 1e-9, with two other seeds, and twice without one of the training rows::
+features changed by a relative 1e-9, with another seed, with permuted rows, and twice without one of the training rows::
 
     python -m benchmarks.steadiness
 """
@@ -22,7 +23,7 @@ from .arena_measure import HALVES, divide, numeric, table
 from .common import DATA
 
 NOISE = 1e-9
-KINDS = "columns", "noise", "seeds", "row"
+KINDS = "columns", "noise", "seed", "order", "row"
 
 
 def changes(name: str, rows: int, data: str) -> tuple[dict[str, float], set[int]]:
@@ -34,13 +35,14 @@ def changes(name: str, rows: int, data: str) -> tuple[dict[str, float], set[int]
     X, X_test = (pipeline.transform(frame.iloc[part]) for part in (train, test))
     y = y[train]
     order = np.random.default_rng(0).permutation(X.shape[1])
+    rows_order = np.random.default_rng(2).permutation(len(y))
     noisy = X * (1 + NOISE * np.random.default_rng(1).standard_normal(X.shape))
     fits = [
         ("first", X, y, X_test, 0),
         ("columns", X[:, order], y, X_test[:, order], 0),
         ("noise", noisy, y, X_test, 0),
-        ("seeds", X, y, X_test, 1),
-        ("seeds", X, y, X_test, 2),
+        ("seed", X, y, X_test, 1),
+        ("order", X[rows_order], y[rows_order], X_test, 0),
         ("row", X[1:], y[1:], X_test, 0),
         ("row", X[:-1], y[:-1], X_test, 0),
     ]

@@ -201,24 +201,17 @@ nb::object row_sum(AnyRowSource& row_source, vector<double> coef, int threads) {
     return to_numpy(std::move(out), {n});
 }
 
-// A monitor that lets Python handle signals and calls `callback`.  If one of them raises an exception, it is stored and
-// the run ends.
-Monitor calling(const nb::object& callback, nb::object& error) {
-    return [&](const Snapshot& snapshot) {
+// A monitor that lets Python handle signals and calls `callback`; an exception of one of them ends the run.
+Monitor calling(const nb::object& callback) {
+    return [&callback](const Snapshot& snapshot) {
         nb::gil_scoped_acquire gil;
-        try {
-            check_signals();
-            return callback.is_none() || !nb::cast<bool>(nb::bool_(callback(snapshot)));
-        } catch (nb::python_error& e) {
-            error = nb::borrow(e.value());
-            return false;
-        }
+        check_signals();
+        return callback.is_none() || !nb::cast<bool>(nb::bool_(callback(snapshot)));
     };
 }
 
-// Runs the solver, which updates above (alpha - bound) and F in place.  Returns the SolveInfo, and the exception raised
-// by a signal handler or the callback, or None.  The state is valid in either case.
-nb::tuple solve_in_place(AnyRowSource& row_source, vector<double> y, vector<double> box, vector<double> bound,
+// Runs the solver, which updates above (alpha - bound) and F in place.
+SolveInfo solve_in_place(AnyRowSource& row_source, vector<double> y, vector<double> box, vector<double> bound,
                          double lam, out_vector<double> above, out_vector<double> F, const Settings& settings,
                          nb::object callback) {
     const std::size_t n = row_source.size();
@@ -230,17 +223,12 @@ nb::tuple solve_in_place(AnyRowSource& row_source, vector<double> y, vector<doub
             throw nb::value_error("bound must satisfy 0 < bound < box / 2, and above and F must be finite");
     check_threads(settings.threads);
     const Problem problem{view(y), view(box), view(bound), lam};
-    nb::object error = nb::none();
-    const Monitor monitor = calling(callback, error);
-    SolveInfo info;
-    {
-        nb::gil_scoped_release release;
-        const std::lock_guard<std::mutex> lock(*row_source.in_use);
-        info = std::visit(
-            [&](const auto& source) { return solve(problem, *source, settings, {view(above), view(F)}, monitor); },
-            row_source.source);
-    }
-    return nb::make_tuple(std::move(info), error);
+    const Monitor monitor = calling(callback);
+    nb::gil_scoped_release release;
+    const std::lock_guard<std::mutex> lock(*row_source.in_use);
+    return std::visit(
+        [&](const auto& source) { return solve(problem, *source, settings, {view(above), view(F)}, monitor); },
+        row_source.source);
 }
 
 nb::tuple shapley(matrix<double> points, matrix<double> coef, vector<std::size_t> group_start, bool squared,
@@ -272,7 +260,7 @@ nb::tuple shapley(matrix<double> points, matrix<double> coef, vector<std::size_t
 
 // Runs the solver of the softmax problem, which updates above, F and the intercepts in place.  Matrices have one row
 // per class.
-nb::tuple solve_softmax_in_place(AnyRowSource& row_source, vector<std::int64_t> label, vector<double> box,
+SolveInfo solve_softmax_in_place(AnyRowSource& row_source, vector<std::int64_t> label, vector<double> box,
                                  vector<double> bound, double lam, out_matrix<double> above, out_matrix<double> F,
                                  out_vector<double> intercept, const Settings& settings, double gap_tol,
                                  nb::object callback) {
@@ -290,18 +278,13 @@ nb::tuple solve_softmax_in_place(AnyRowSource& row_source, vector<std::int64_t> 
             throw nb::value_error("above must be non-negative, and above and F must be finite");
     check_threads(settings.threads);
     const SoftmaxProblem problem{view(label), n_classes, view(box), view(bound), lam};
-    nb::object error = nb::none();
-    const Monitor monitor = calling(callback, error);
-    SolveInfo info;
-    {
-        nb::gil_scoped_release release;
-        const std::lock_guard<std::mutex> lock(*row_source.in_use);
-        const SoftmaxState state{view(above), view(F), view(intercept)};
-        info = std::visit(
-            [&](const auto& source) { return solve_softmax(problem, *source, settings, gap_tol, state, monitor); },
-            row_source.source);
-    }
-    return nb::make_tuple(std::move(info), error);
+    const Monitor monitor = calling(callback);
+    const SoftmaxState state{view(above), view(F), view(intercept)};
+    nb::gil_scoped_release release;
+    const std::lock_guard<std::mutex> lock(*row_source.in_use);
+    return std::visit(
+        [&](const auto& source) { return solve_softmax(problem, *source, settings, gap_tol, state, monitor); },
+        row_source.source);
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ double cross_entropy(vector<double> f, vector<double> target, vector<double> wei
 // The weighted sum of the losses at a f + b; its derivatives in a and b; its second derivatives in aa, ab and bb.
 auto affine_loss_of(vector<double> f, vector<double> target, vector<double> weight, double a, double b) {
     if (target.shape(0) != f.shape(0) || weight.shape(0) != f.shape(0))
-        throw nb::value_error("f, target and weight must be of one length");
+        throw nb::value_error("f, target and weight must have the same length");
     const AffineLoss sum = affine_loss(view(f), view(target), view(weight), a, b);
     return nb::make_tuple(sum.value, sum.slope[0], sum.slope[1], sum.curvature[0], sum.curvature[1], sum.curvature[2]);
 }

@@ -89,7 +89,7 @@ private:
     std::vector<double> f_, trial_, change_, e_, prob_;  // block after block, each [m][rows]
     std::vector<T> product_;                             // the same
     std::vector<double> H_;                              // [pairs][k + 1][k + 1] in beta: sums of h K K'
-    std::vector<double> factor_;                         // of the preconditioner
+    std::vector<double> factor_;                         // Cholesky factor of the preconditioner
     bool full_ = false;  // the preconditioner is the whole Hessian, not only the block of each output
     bool has_hessian_ = false, fresh_ = false;
     double factor_C_ = 0;       // C of factor_; 0 if factor_ is not set

@@ -3,8 +3,8 @@
 // The loops are compiled once per instruction set, each time into tables of functions: Simd, CompactLoops,
 // LogisticLoops, ShapleyLoops and DenseAlgebra.  isa.cpp chooses a table for the processor; only Simd has a table for
 // x86-64-v4.  Functions in the tables take raw pointers and sizes.  A translation unit for a larger instruction set
-// must not instantiate a library template such as std::span, because the linker could use the instance in other units
-// too.
+// must not instantiate a library template such as std::span, because the linker could use the instance in other
+// translation units too.
 #pragma once
 
 namespace sparseklr {

@@ -15,9 +15,9 @@ struct SourceError {
     NonFiniteKernel error;
 };
 
-// Mass that moves from one class to another changes the coefficients of both classes, so the kernel of the binary
-// problem is 2 K.  Rows are gathered at their first use and cached in two generations of capacity() rows.  A requested
-// row joins the young generation; when the young generation is full, it replaces the old one.
+// Mass (softmax.hpp) that moves from one class to another changes the coefficients of both classes, so the kernel of
+// the binary problem is 2 K.  Rows are gathered at their first use and cached in two generations of capacity() rows.  A
+// requested row joins the young generation; when the young generation is full, it replaces the old one.
 template <class T> class PairRows final : public RowSource<T> {
 public:
     PairRows(RowSource<T>& source, std::vector<std::size_t> indices)

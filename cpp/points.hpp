@@ -20,7 +20,7 @@ struct NonFiniteKernel : std::exception {
     NonFiniteKernel(const Kernel& k, std::size_t i) : kernel(k), row(i) {}
     const char* what() const noexcept override { return "a kernel value is not finite"; }
     Kernel kernel;
-    std::size_t row;  // row of the points or of the queries
+    std::size_t row;  // index of a point or of a query
 };
 
 // Scratch memory of kernel_rows, owned and reused by the caller.

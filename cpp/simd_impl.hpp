@@ -1,6 +1,6 @@
-// Bodies of the time-critical loops.  One translation unit per instruction set includes this file; it
-// defines SPARSEKLR_ISA (a namespace) and is compiled with its own -march.  No code here may call a
-// library template, because the linker could use the instance in units for other instruction sets.
+// Bodies of the time-critical loops. One translation unit per instruction set includes this file; it defines
+// SPARSEKLR_ISA (a namespace) and is compiled with its own -march. No code here may call a library template, because
+// the linker could use the instance in translation units for other instruction sets.
 //
 // Vectors are the vector types of GCC and Clang, of 64 bytes with AVX-512 and of 32 bytes otherwise; the compiler
 // splits them on processors with narrower registers.  Results do not depend on this size, because lanes are separate

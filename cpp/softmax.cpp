@@ -168,7 +168,7 @@ private:
         for (std::size_t round = 0; round < std::min<std::size_t>(n_classes_, 8); ++round) {
             std::vector<Edge> edge;
             for (std::size_t k = 0; k < n_classes_; ++k) edge.push_back(worst_edge(k));
-            std::vector<std::size_t> found_from(n_classes_, n_classes_);  // the class whose path came here first
+            std::vector<std::size_t> found_from(n_classes_, n_classes_);  // start of the first path to each class
             bool any = false;
             for (std::size_t first = 0; first < n_classes_; ++first) {
                 std::size_t k = first;

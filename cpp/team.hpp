@@ -77,7 +77,7 @@ private:
         const clock::rep end = end_of_rest.load(std::memory_order_relaxed);
         return end != 0 && clock::now().time_since_epoch().count() < end;
     }
-    static std::atomic<clock::rep> end_of_rest;  // 0 if there was none
+    static std::atomic<clock::rep> end_of_rest;  // until then teams work without other threads; 0 if they never rested
 
     int threads_;
     std::shared_ptr<Crew> crew_;  // created by the first loop; its threads share the ownership

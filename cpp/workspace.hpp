@@ -22,7 +22,7 @@ template <class T> struct Workspace {
     std::vector<double> y, room, diagonal;  // room: distance between the bounds of alpha
     std::vector<Dual> dual;
     std::vector<double> E;
-    std::vector<float> side;       // 1 I_up only, -1 I_low only, 0 both
+    std::vector<float> side;       // 1: only in I_up, -1: only in I_low, 0: in both
     std::vector<float> curvature;  // K_ii + G''(alpha_i / C_i) / C_i in I_low, infinity elsewhere
 
     Workspace(RowSource<T>& source, std::size_t size, Team& threads)

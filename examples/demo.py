@@ -1,10 +1,10 @@
 """SparseKLR compared with a calibrated SVC: points kept, accuracy, log-loss and time.
 
 The script evaluates three classifiers by five-fold cross-validation on two data sets.
-``SparseKLR(gamma="auto")`` tries both narrower and wider kernels than the default. ``SparseKLR()`` tries only
-wider kernels, and the SVC uses the default width. On the breast cancer data, all three have about the same
-log-loss, but both SparseKLR models keep half as many points as the SVC. On the two moons, both SparseKLR
-models have a lower log-loss than the SVC, with about one percent of its points.
+``SparseKLR(gamma="auto")`` tries both narrower and wider kernels than the default, and ``SparseKLR()`` tries
+only wider kernels. The SVC uses the default width. On the breast cancer data, all three classifiers have
+about the same log-loss, but both SparseKLR models keep half as many points as the SVC. On the two-moons data,
+both SparseKLR models have a lower log-loss than the SVC, with about one percent of its points.
 """
 
 from __future__ import annotations

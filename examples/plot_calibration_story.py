@@ -2,12 +2,12 @@
 Limits of Platt's sigmoid for support vector machines
 =====================================================
 
-This example shows why a sigmoid is not enough to turn the scores of a support vector machine into
-probabilities. The hinge loss is zero for all points that are classified with a sufficient margin, so the
-scores of these points contain no information about probabilities. The usual remedy, Platt's sigmoid
-(``CalibratedClassifierCV``), maps equal scores to equal probabilities and cannot restore this information.
-:class:`~sparseklr.SparseKLR` selects a few points in a similar way, but refits their coefficients by maximum
-likelihood. The refit changes the function itself, not just its scale.
+This example shows why a sigmoid is not enough to turn the decision values of a support vector machine, its
+scores, into probabilities. The hinge loss is zero for all rows that are classified with a sufficient margin,
+so the scores of these rows contain hardly any information about probabilities. The usual remedy, Platt
+scaling (``CalibratedClassifierCV``), maps equal scores to equal probabilities and cannot restore this
+information. :class:`~sparseklr.SparseKLR` selects a few training rows in a similar way, but then fits their
+coefficients by maximum likelihood. This refit changes the decision function itself, not just its scale.
 
 The data are drawn from known densities, so we can compare every prediction with the true probability.
 """
@@ -38,9 +38,9 @@ predicted = {
 # %%
 # Scores and true log-odds
 # ------------------------
-# The left plot shows the scores of the support vector machine against the true log-odds. If the dots lay on
-# a line, a sigmoid would suffice. The right plot shows the log-odds predicted by ``SparseKLR``, which keeps
-# a tenth of the training rows.
+# The left plot shows the scores of the support vector machine and the true log-odds. If the dots lay on a
+# line, a sigmoid would suffice. The right plot shows the log-odds predicted by ``SparseKLR``, which keeps a
+# tenth of the training rows.
 figure, axes = plt.subplots(1, 2, figsize=(10, 4.4), layout="constrained", sharey=True)
 scores = {
     "Score of the SVC": svc.decision_function(X_test),
@@ -65,7 +65,7 @@ plt.show()
 # The reliability diagram of the support vector machine with a sigmoid looks good: among rows with a predicted
 # probability of, say, 30%, about 30% belong to class 1. But the diagram does not show whether rows with
 # different true probabilities receive the same predicted probability. The log-loss reveals this, and so does
-# the root mean squared error of the predicted probabilities. The error can be computed here because the true
+# the root mean squared error of the predicted probabilities, which can be computed here because the true
 # probabilities are known.
 figure, axes = plt.subplots(1, 2, figsize=(9, 5), layout="constrained")
 for axis, (name, prob) in zip(axes, predicted.items(), strict=True):

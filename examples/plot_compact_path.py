@@ -3,10 +3,10 @@ Choice of the number of points in CompactKLR
 ============================================
 
 How many points does a model need? :class:`~sparseklr.CompactKLR` tries 2, 4, 8, ... points for two classes,
-and measures the log-loss on validation rows. It chooses the smallest number whose loss exceeds the minimum by
-at most one standard error, or by at most 0.2% for each doubling. A larger model would hardly be better,
-because the difference is within the noise. ``search_results_`` lists all numbers that were tried. In this
-example, a handful of points with optimised positions replaces hundreds of support vectors.
+and measures the log-loss on validation rows. It chooses the smallest number whose log-loss exceeds the
+minimum by at most one standard error of the difference, or by at most 0.2% for each doubling. Models with
+more points are not significantly better. ``search_results_`` lists all models that were evaluated. In this
+example, a handful of points with optimised positions replace hundreds of support vectors.
 """
 
 import matplotlib.pyplot as plt

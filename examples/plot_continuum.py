@@ -3,12 +3,12 @@ From kernel logistic regression to a support vector machine
 ===========================================================
 
 Sparse kernel logistic regression, :class:`~sparseklr.SKLR`, has the loss ``log(1 + exp(lam - y f))`` with a
-margin ``lam``. With ``lam = 0`` it is kernel logistic regression: every point has a coefficient, so all
-points are kept. If ``lam`` grows while ``C / lam`` is fixed at 10, the coefficients of points beyond the
-margin vanish, and the model approaches a support vector machine. :class:`~sparseklr.SparseKLR` selects points
-in this way and then refits their coefficients by maximum likelihood. It needs only a few points, and its
-log-loss is about as low as that of kernel logistic regression with all points. In the plots, kept points are
-circled.
+margin ``lam``. With ``lam = 0``, it is kernel logistic regression: every training row has a coefficient, so
+the model keeps all rows. If ``lam`` grows while ``C / lam`` is fixed at 10, the coefficients of rows beyond
+the margin vanish, and the model approaches a support vector machine. :class:`~sparseklr.SparseKLR` selects
+rows in this way and then refits their coefficients by maximum likelihood. It needs only a few rows, and its
+log-loss is about as low as that of kernel logistic regression with all rows. In the plots, the rows that a
+model keeps, its points, are circled.
 """
 
 import matplotlib.pyplot as plt

@@ -2,12 +2,13 @@
 Decision thresholds from costs
 ==============================
 
-How should a decision threshold reflect costs? If a missed tumour costs ``c`` times as much as a false alarm,
-the expected cost is lowest if every tumour with a probability above ``1 / (1 + c)`` is classified as
-malignant. If the probabilities are calibrated, this threshold needs no tuning.
+How should a decision threshold reflect costs? Suppose that a missed malignant tumour costs ``c`` times as
+much as a false alarm. The expected cost is lowest if every tumour whose probability of being malignant
+exceeds ``1 / (1 + c)`` is classified as malignant. If the probabilities are calibrated, this threshold needs
+no tuning.
 
-The uncalibrated output of ``SKLR``, ``sigmoid(f)``, is close to 0 or 1 for nearly all patients, so the
-threshold hardly changes any decision. For large ``c``, these decisions cost more than classifying every
+The uncalibrated probability of ``SKLR``, ``sigmoid(f)``, is close to 0 or 1 for nearly all patients, so the
+threshold changes hardly any decision. For large ``c``, these decisions cost more than classifying every
 tumour as malignant. With the calibrated probabilities of ``SparseKLR``, a larger ``c`` leads to fewer missed
 tumours and more false alarms, as it should.
 """
@@ -24,10 +25,10 @@ from sparseklr import SKLR, SparseKLR
 data = load_breast_cancer()
 X, y = data.data, data.target_names[data.target]
 malignant = y == "malignant"
-costs = np.geomspace(1, 100, 25)  # costs of a missed tumour; a false alarm costs 1
+costs = np.geomspace(1, 100, 25)  # costs of a missed malignant tumour; a false alarm costs 1
 
-# Five-fold cross-validation, repeated with five partitions: no model was fitted to the patients that it
-# predicts.
+# Five-fold cross-validation, repeated with five partitions: each patient is classified by models that were
+# fitted to other patients.
 folds = [StratifiedKFold(5, shuffle=True, random_state=seed) for seed in range(5)]
 probability = {}  # probability of a malignant tumour, shape (n_partitions, n_patients)
 for name, classifier in [("SKLR", SKLR(calibration=None)), ("SparseKLR", SparseKLR())]:
@@ -59,7 +60,7 @@ for policy, (name, _, color) in policies.items():
 right.axhline(np.mean(~malignant), color="gray", ls=":", label="classify every tumour as malignant")
 left.set(ylabel="Errors per 100 test patients", yscale="log", ylim=(0.1, 40))
 left.set(yticks=[0.1, 1, 10], yticklabels=["0.1", "1", "10"])
-left.set_title("Only calibrated probabilities respond to the threshold 1 / (1 + c)")
+left.set_title("The threshold 1 / (1 + c) needs calibrated probabilities")
 right.set(
     ylabel="Cost per test patient",
     title="Decisions from calibrated probabilities cost less",
@@ -81,6 +82,6 @@ expensive = costs >= 20
 assert (refit[expensive] < 0.75 * raw[expensive]).all()
 assert (refit[expensive] < 0.8 * half[expensive]).all()
 assert (refit < np.mean(~malignant)).all()  # always better than classifying every tumour as malignant
-assert raw[-1] > np.mean(~malignant)  # SKLR is not, for the largest cost
+assert raw[-1] > np.mean(~malignant)  # for the largest cost, SKLR is worse than this rule
 assert saturated[0] > 0.9
 plt.show()

@@ -2,10 +2,10 @@
 Twenty prototypes for ten handwritten digits
 ============================================
 
-A kernel classifier usually contains hundreds of training rows. The points of :class:`~sparseklr.CompactKLR`
-are prototypes instead: the fit optimises their positions, and all classes share them. On handwritten digits
-of 8 x 8 pixels, a model with twenty prototypes is about as accurate as a support vector machine with several
-hundred support vectors. Twenty prototypes are few enough to inspect one by one.
+A kernel classifier usually contains hundreds of training rows. :class:`~sparseklr.CompactKLR` contains
+prototypes instead, whose positions are optimised and which all classes share. On handwritten digits of 8 x 8
+pixels, a model with twenty prototypes is about as accurate as a support vector machine with several hundred
+support vectors. Twenty prototypes are few enough to inspect one by one.
 """
 
 import matplotlib.pyplot as plt
@@ -27,16 +27,16 @@ print(f"SVC:        {len(svc.support_):3d} points, accuracy {svc.score(X_test, y
 # %%
 # Prototypes as images
 # --------------------
-# The title of each image is the digit that the prototype supports most, and a weight: the prototype's
+# The title of each image shows the digit that the prototype supports most, and a weight: the prototype's
 # coefficient for this digit minus the mean of its coefficients for all digits. Prototypes are not training
-# images, so their values may lie outside the range of grey values. A digit that is written in two ways may
-# have two prototypes.
+# images, so the values of their pixels may lie outside the range of grey values. A digit that is written in
+# two ways may have two prototypes.
 display = PrototypesDisplay.from_estimator(model, image_shape=(8, 8))
 plt.show()
 
 # %%
-# For comparison, the following figure shows the test image that is nearest to each prototype, with distances
-# measured as in the model's kernel.
+# For comparison, the following figure shows the test image that is nearest to each prototype in the distance
+# that the model's kernel uses.
 nearest = model.explain(X_test).distance.argmin(axis=0)[display.shown_]
 figure, axes = plt.subplots(2, 10, figsize=(11, 2.9), layout="constrained")
 for axis, row in zip(axes.flat, nearest, strict=True):

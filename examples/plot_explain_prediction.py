@@ -3,9 +3,9 @@ Explaining a diagnosis with similar patients
 ============================================
 
 The log-odds of a kernel model are a sum over its points, ``f(x) = sum_b beta_b k(x, z_b) + c``. The points
-``z_b`` of :class:`~sparseklr.SparseKLR` are patients in the training data. There are only a few of them, so
-you can see which patients support the diagnosis, which oppose it, and how similar they are to the patient in
-question. The explanation is exact: its terms add up to the log-odds.
+``z_b`` of :class:`~sparseklr.SparseKLR` are patients in the training data. There are only a few such
+patients, so you can see which of them support the diagnosis, which oppose it, and how similar they are to the
+patient in question. The terms add up exactly to the log-odds.
 """
 
 import matplotlib.pyplot as plt
@@ -29,8 +29,8 @@ print(f"{len(model[-1].support_)} of {len(y)} training patients kept, test accur
 # %%
 # A clear and a doubtful diagnosis
 # --------------------------------
-# The points nearest to the doubtful case belong to both classes, and they are closer to it than the nearest
-# points of the clear case are to that case. Their contributions are large and largely cancel each other out.
+# The points nearest to the doubtful case belong to both classes, and they are closer to it than any point is
+# to the clear case. Their contributions are large and largely cancel each other out.
 clear, doubtful = int(np.argmax(prob)), int(np.argmin(np.abs(prob - 0.5)))
 figure, axes = plt.subplots(1, 2, figsize=(13, 5), layout="constrained")
 for axis, row, word in zip(axes, (clear, doubtful), ("Clear case", "Doubtful case"), strict=True):
@@ -39,8 +39,8 @@ for axis, row, word in zip(axes, (clear, doubtful), ("Clear case", "Doubtful cas
 plt.show()
 
 # %%
-# The table compares the patient in question with the nearest patients that the model keeps, on the five
-# features in which the classes differ most.
+# The table compares the doubtful case with the nearest patients that the model keeps, on the five features in
+# which the classes differ most.
 explanation = model[-1].explain(model[:-1].transform(X_test[[doubtful]]))
 of_row = explanation.of_row(0, "malignant")
 nearest = of_row.nearest(4)

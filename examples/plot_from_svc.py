@@ -4,9 +4,9 @@ Replacing SVC(probability=True)
 
 scikit-learn 1.9 deprecates ``SVC(probability=True)``, whose ``predict`` may contradict its ``predict_proba``.
 scikit-learn recommends ``CalibratedClassifierCV(SVC(), ensemble=False)`` instead, which needs six fits,
-applies a sigmoid to the scores, and keeps all support vectors. You can also replace the ``SVC`` with
-:class:`~sparseklr.SparseKLR`, without further changes to a pipeline. ``SparseKLR`` needs one fit and fewer
-points, and its ``predict`` always returns the most probable class.
+applies a sigmoid to the decision values, and keeps all support vectors. You can also replace the ``SVC`` in a
+pipeline with :class:`~sparseklr.SparseKLR`, without changing the rest of the pipeline. ``SparseKLR`` needs
+one fit and fewer points, and its ``predict`` always returns the most probable class.
 """
 
 import matplotlib.pyplot as plt
@@ -25,7 +25,8 @@ before = make_pipeline(StandardScaler(), CalibratedClassifierCV(SVC(), ensemble=
 after = make_pipeline(StandardScaler(), SparseKLR())
 
 # %%
-# We split each of four data sets five times into equal training and test halves.
+# We divide each of four data sets at random into equal halves for training and testing, and repeat this five
+# times.
 sets = {
     "breast cancer": load_breast_cancer(return_X_y=True),
     "iris": load_iris(return_X_y=True),

@@ -4,9 +4,9 @@ Rare classes: thresholds instead of weights
 
 In this example, one row in twenty belongs to the class of interest. ``class_weight="balanced"`` makes a
 classifier predict as if both classes were equally frequent. The predicted probabilities of the rare class are
-then several times too large. A calibrated model needs no weights. If missing a row of the rare class costs as
-much as ``c`` false alarms, predict this class whenever its probability exceeds ``1 / (1 + c)``. If only the
-probabilities of a weighted model are available, you can correct them with the known class fractions.
+then several times too large. A calibrated model needs no weights. If a missed row of the rare class costs as
+much as ``c`` false alarms, predict the rare class whenever its probability exceeds ``1 / (1 + c)``. If only a
+weighted model is available, you can correct its probabilities with the known class fractions.
 """
 
 import matplotlib.pyplot as plt
@@ -61,7 +61,9 @@ for (name, prob), color in zip(predicted.items(), colors, strict=True):
     missed, alarms = np.mean((y_test == 1) & ~called, axis=1), np.mean((y_test == 0) & called, axis=1)
     cost[name] = costs * missed + alarms
     right.plot(costs, cost[name], color=color, label=name)
-right.plot(costs, np.minimum(costs * y_test.mean(), 1 - y_test.mean()), "k:", label="same class for all rows")
+right.plot(
+    costs, np.minimum(costs * y_test.mean(), 1 - y_test.mean()), "k:", label="best constant prediction"
+)
 right.set(
     xscale="log", yscale="log", xlabel="Cost c of a missed row (a false alarm costs 1)", ylabel="Cost per row"
 )

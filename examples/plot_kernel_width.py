@@ -3,11 +3,12 @@ Automatic choice of the kernel width
 ====================================
 
 The most important parameter of :class:`~sparseklr.SparseKLR` is the kernel coefficient ``gamma``, which
-determines the width of the kernel. No other parameter compensates for a ``gamma`` that is wrong by a factor
-of ten. By contrast, a factor of ten in ``box`` changes little: ``box`` affects only which points are
-selected, not the penalised likelihood that is then maximised. Minimising the approximate leave-one-out
-log-loss gives a good width without repeated fits. ``SparseKLR(kernel="auto", gamma="auto")`` evaluates
-several kernels and widths, and ``search_results_`` lists them.
+determines the width of the kernel. No other parameter can compensate for a ``gamma`` that is wrong by a
+factor of ten. By contrast, a factor of ten in ``box`` changes little: ``box`` affects only which points are
+selected, not the penalised likelihood that is then maximised. The width with the smallest approximate
+leave-one-out log-loss is a good choice, and computing this loss needs no repeated fits.
+``SparseKLR(kernel="auto", gamma="auto")`` evaluates several kernels and widths, and ``search_results_`` lists
+them.
 """
 
 import matplotlib.pyplot as plt

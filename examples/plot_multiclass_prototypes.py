@@ -4,7 +4,7 @@ Three prototypes for three kinds of wine
 
 With more than two classes, :class:`~sparseklr.CompactKLR` fits a single model whose points are shared by all
 classes. For the chemical analyses of 178 wines from three growers, three points suffice. Each point is a
-prototype, a typical wine of one grower, described in the units of the data.
+prototype that supports one grower, and its coordinates have the units of the data.
 """
 
 import matplotlib.pyplot as plt
@@ -27,16 +27,16 @@ print(f"{model.n_points_} points, validation log-loss {model.validation_log_loss
 # ---------------------
 # Each row of the table is a prototype, and the columns are the most important features
 # (``feature_importances_``). The colour shows how high a value is compared with those of all wines. Beside
-# each prototype is the grower that it supports, with its weight: its coefficient for this grower minus the
-# mean of its coefficients.
+# each prototype is the grower that it supports, and the weight of the prototype: its coefficient for this
+# grower minus the mean of its coefficients for all growers.
 table = PrototypesDisplay.from_estimator(model, X)
 plt.show()
 
 # %%
 # Probabilities in the plane of two features
 # ------------------------------------------
-# The background mixes the colours of the growers in proportion to their probabilities, with all other
-# features at their median. The dots are the wines.
+# The background mixes the colours of the growers in proportion to their probabilities, which are computed
+# with all other features at their medians. The dots are the wines.
 plane = PrototypesDisplay.from_estimator(model, X, y, features=("flavanoids", "color_intensity"))
 plt.show()
 

@@ -2,10 +2,10 @@
 Removing noise features
 =======================
 
-If a kernel has the same width for all features, every irrelevant feature adds noise to the distances
-between rows. :class:`~sparseklr.CompactKLR` learns a width for each feature. With ``relevance="sparse"`` it
-also removes features that do not lower the validation loss. In this example, two features determine the
-class (two moons), and ten are noise.
+If a kernel has the same width for all features, every irrelevant feature adds noise to the distances between
+rows. :class:`~sparseklr.CompactKLR` learns a width for each feature. With ``relevance="sparse"``, it also
+removes features that hardly lower the validation loss. In this example, two features determine the class (two
+moons), and the other ten are noise.
 """
 
 import matplotlib.pyplot as plt
@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from sparseklr import CompactKLR, RelevanceDisplay
+from sparseklr import CompactKLR
 
 
 def moons_and_noise(n_rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -44,7 +44,9 @@ losses["CompactKLR without noise features"] = log_loss(
 )
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 5), layout="constrained", width_ratios=[1.1, 1])
-RelevanceDisplay.from_estimator(sparse, feature_names=names, ax=left)
+left.barh(names, sparse.feature_importances_)
+left.invert_yaxis()
+left.set(xlabel="Feature importance", title=f"{sparse.get_support().sum()} of {len(names)} features kept")
 colors = ["0.6", "0.6", "#92c5de", "#4393c3", "#2166ac", "black"]
 bars = right.barh(list(losses), list(losses.values()), color=colors)
 right.bar_label(bars, fmt="%.3f", padding=3)

@@ -4,10 +4,10 @@ Prediction sets with a given coverage
 
 A prediction set contains the true class with a given frequency, the coverage. With two classes, the set
 contains one class where the model is certain. Where the classes overlap, it contains both classes if the
-coverage is high, and is empty if the coverage is low. It is empty where even the more probable class is less
-probable than the true class was for most training rows (a fraction of them equal to the coverage). The
-coverage holds on average over training samples. For a single sample of 300 rows, the actual coverage may
-differ from the nominal coverage by a few percentage points.
+coverage is high, and is empty if the coverage is low. An empty set means that even the more probable class
+has a low probability: in at least the fraction ``coverage`` of the training rows, the true class had a higher
+one. The coverage is guaranteed only on average over training samples. For a single sample of 300 rows, the
+actual coverage may differ from the nominal coverage by a few percentage points.
 """
 
 import matplotlib.pyplot as plt

@@ -3,9 +3,9 @@ Explaining a prediction by its features
 =======================================
 
 Which features led to a prediction, and is it worth acting on the predictions? Shapley values answer the first
-question. They add up to the difference between the log-odds of a row and the mean log-odds of a sample of
-training rows, the background. For the rbf and Laplacian kernels, Shapley values can be computed exactly. A
-decision curve answers the second question.
+question, and decision curves answer the second. The Shapley values of a row add up to the difference between
+its log-odds and the mean log-odds of a sample of training rows, the background. For the rbf and Laplacian
+kernels, they can be computed exactly.
 """
 
 import matplotlib.pyplot as plt
@@ -45,7 +45,7 @@ plt.show()
 # ------------------------------------
 # The decision curves show the net benefit of acting on all patients whose predicted probability exceeds a
 # threshold. A logistic regression on a single feature has a positive net benefit at thresholds up to about
-# 0.6. Above this threshold, it is better not to act at all than to act on its predictions. The model with all
+# 0.6. At higher thresholds, it is better not to act at all than to act on its predictions. The model with all
 # features has a larger net benefit at every threshold.
 one = LogisticRegression(max_iter=1000).fit(X[["mean texture"]], y)
 display = DecisionCurveDisplay.from_estimator(model, X_test, y_test)

@@ -5,10 +5,10 @@ Norm of w and number of points as functions of nu
 This example repeats the second illustration in the paper by Consolo, Manno and Amaldi (2025). It fits sparse
 kernel logistic regression to the data of the first illustration
 (:ref:`sphx_glr_gallery_plot_synth_scatter.py`), for eight values of ``nu`` from 500 to 1,000. ``nu`` is the
-sum of the dual variables. A larger ``nu`` means a larger margin. To reach a larger margin, the decision
-function needs larger values, so the norm of the weight vector w grows. The number of selected points falls to
-about a fifth of the data and then stays nearly constant. It cannot fall further: each dual variable is at
-most C, so at least ``nu / C`` variables must be positive for the sum to be ``nu``.
+sum of the dual variables. A larger ``nu`` means a larger margin, which requires larger values of the decision
+function, so the norm of the weight vector w grows. The number of selected rows falls to about a fifth of all
+rows and then stays nearly constant. It cannot fall further: each dual variable is at most C, so at least ``nu
+/ C`` variables must be positive for the sum to be ``nu``.
 
 The data and the figure come from the package ``paper`` of the repository. To run the example, enter
 ``PYTHONPATH=. python examples/plot_synth_nu.py`` in the root folder of the repository.

@@ -4,9 +4,9 @@ Selected points for increasing nu
 
 This example repeats the first illustration in the paper by Consolo, Manno and Amaldi (2025). Sparse kernel
 logistic regression with a linear kernel and C = 60 is fitted to two overlapping classes. ``nu`` is the sum of
-the dual variables. At ``nu=0`` the model is kernel logistic regression, which keeps nearly every point. As
-``nu`` grows, the margin ``lam_`` grows too. Points far from the boundary are dropped, and the boundary hardly
-moves. The data resemble the paper's data set Synth, which is not published.
+the dual variables. At ``nu=0``, the model is kernel logistic regression, which keeps nearly every row. As
+``nu`` grows, the margin ``lam_`` grows too. The model drops rows far from the boundary, and the boundary
+hardly moves. The data resemble the paper's data set Synth, which is not published.
 
 The data and the figure come from the package ``paper`` of the repository. To run the example, enter
 ``PYTHONPATH=. python examples/plot_synth_scatter.py`` in the root folder of the repository.
@@ -31,8 +31,8 @@ plt.show()
 
 # %%
 # With each larger ``nu``, fewer points are selected, and the predictions hardly change. The selected points
-# lie closer to the boundary, as measured by the median of abs(f), where f is the function of the first
-# model (``nu=0``).
+# lie closer to the boundary, as measured by the median of abs(f), where f is the decision function of the
+# first model (``nu=0``).
 selected = [len(model.support_) for model in models]
 assert all(more > fewer for more, fewer in pairwise(selected)), selected
 assert selected[0] > 0.85 * len(y)

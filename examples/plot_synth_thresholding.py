@@ -3,13 +3,13 @@ Sparse kernel logistic regression and the thresholding heuristic
 ================================================================
 
 Can a dense model be made sparse by dropping small coefficients? Consolo, Manno and Amaldi (2025) argue
-against this thresholding heuristic. Sparse kernel logistic regression at ``nu = 1100`` selects 20 of 99
-points and keeps the boundary of the dense model. The heuristic keeps the 20 points with the largest dual
-variables of the dense model instead, which gives a different boundary. The balance ``sum(alpha * y) = 0`` and
-the influence of the many well-classified points are lost. Most of the remaining points are misclassified by
-the dense model. On data like these, a model of these points alone usually predicts the wrong class on either
-side of the boundary. Retraining on the kept points repairs the boundary here. In the example of Consolo,
-Manno and Amaldi, it did not.
+against this thresholding heuristic. Sparse kernel logistic regression in which the dual variables sum to ``nu
+= 1100`` selects 20 of 99 rows, and its boundary is nearly that of the dense model. The heuristic instead
+keeps the 20 rows with the largest dual variables of the dense model, and its boundary is different. The
+heuristic violates the condition ``sum(alpha * y) = 0``, and the influence of the many well-classified rows is
+lost. The dense model misclassifies most of the remaining rows. On data like these, a model of these rows
+alone usually predicts the wrong class on either side of the boundary. Here, retraining on the kept rows
+repairs the boundary. In the example of Consolo, Manno and Amaldi, it did not.
 
 The data and the figure come from the package ``paper`` of the repository. To run the example, enter
 ``PYTHONPATH=. python examples/plot_synth_thresholding.py`` in the root folder of the repository.

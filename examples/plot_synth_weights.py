@@ -3,10 +3,10 @@ Weights of the selected points
 ==============================
 
 This example compares the relative weights :math:`\alpha_i / \sum_j \alpha_j` of 20 points in two models. The
-first is sparse kernel logistic regression at ``nu = 1100``, which selects 20 points. Nearly all of them have
-weights at or near the upper bound, as in a support vector machine. The second is the thresholding heuristic,
-which keeps the 20 largest dual variables of kernel logistic regression. In the second model, a few
-misclassified points dominate.
+first is sparse kernel logistic regression in which the dual variables :math:`\alpha_i` sum to ``nu = 1100``;
+it selects 20 points. Nearly all of their dual variables are at or near the upper bound C, as in a support
+vector machine. The second is the thresholding heuristic, which keeps the 20 largest dual variables of kernel
+logistic regression. In the second model, a few misclassified points dominate.
 
 The data and the figure come from the package ``paper`` of the repository. To run the example, enter
 ``PYTHONPATH=. python examples/plot_synth_weights.py`` in the root folder of the repository.

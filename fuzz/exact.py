@@ -58,7 +58,7 @@ def dual_violation(
         E = -y * (y * F + np.log(alpha) - np.log(left) - Wide(lam))
         # 64 ulps: the solver updates F in every step, and recomputes it at the end
         error = EPS * (64 * size + 4 * (np.abs(E) + lam + 1) + 4 * box_wide / left)
-    # a point whose alpha equals a bound up to rounding is at that bound
+    # A point whose alpha equals a bound up to rounding counts as being at this bound.
     can_fall = above > (8 * EPS * bound if bound_counts else 0)
     can_grow = left > bound + 8 * EPS * box
     up, low = np.where(y > 0, can_grow, can_fall), np.where(y > 0, can_fall, can_grow)

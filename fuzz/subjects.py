@@ -71,8 +71,8 @@ def solver_parameters(rng: Rng) -> dict[str, Any]:
 def limit_steps(parameters: dict[str, Any], data: Data) -> None:
     """Limit the steps of badly conditioned problems, for which decomposition may take very many.
 
-    With ``max_iter=-1`` a solve may take any time. It must end soon if features are scaled, kernels bounded
-    and constants moderate. Platt's sigmoid solves every problem six times.
+    With ``max_iter=-1`` a solve may take any amount of time. It must end soon if features are scaled, kernels
+    are bounded and constants are moderate. For Platt's sigmoid, every problem is solved six times.
     """
     weight = 1.0 if data.weight is None else np.nanmax(data.weight)
     gentle = parameters.get("kernel", "rbf") in ("rbf", "laplacian") and weight <= 1e5 / parameters["C"]
@@ -293,7 +293,7 @@ def import_vector(rng: Rng, data: Data, findings: Findings) -> None:
         )
         # The minimum is accurate to tol; float32 rows and nearly dependent points reduce the accuracy.
         if not gain <= max(1e-5, 100 * model.tol) * max(objective, 1e-300) + 10 * rounding:
-            findings.add(f"converged with {gain:.3g} of {objective:.3g} left to gain")
+            findings.add(f"converged, but {gain:.3g} of the objective {objective:.3g} can still be gained")
 
 
 def half(rng: Rng, data: Data, findings: Findings) -> None:

@@ -114,7 +114,7 @@ class Trial:
     # -- the model from scratch --
 
     def kernel_values(self, Q: np.ndarray) -> np.ndarray:
-        """Kernel values between Q and the training rows, in extended precision."""
+        """Return kernel values between Q and the training rows, in extended precision."""
         if self.kernel_form == "named":
             kernel = self.model.kernel_
             values = (kernel.name, kernel.gamma, kernel.coef0, kernel.degree)

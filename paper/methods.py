@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -52,7 +52,7 @@ FitCandidates = Callable[[np.ndarray, np.ndarray, np.ndarray, Candidates], Fitte
 
 @dataclass(frozen=True)
 class Method:
-    """A method; with ``whole_grid``, all candidates take little more time than the chosen ones."""
+    """A method; with ``whole_grid``, fitting all candidates takes little more time than fitting one."""
 
     candidates: Candidates
     fit: FitCandidates
@@ -199,9 +199,7 @@ def method(name: str, mode: str) -> Method:
         ratios = {"lam-choice": np.array([0.1]), "KLR-1ord": np.zeros(1), "KLR-2ord": np.zeros(1)}
         grid = [(float(C), float(C * ratio)) for C in CS for ratio in ratios.get(name, RATIOS)]
         if printed:
-            return Method(
-                grid, as_printed(Settings(**{**Settings.paper(), "working_set": order}), gamma), True
-            )
+            return Method(grid, as_printed(replace(Settings.paper(), working_set=order), gamma), True)
         if order == "first-order":
             return Method(
                 grid, along_paths(Settings(order, tol=1e-4, max_iter=FIRST_ORDER_STEPS), gamma), True
@@ -209,7 +207,8 @@ def method(name: str, mode: str) -> Method:
         return Method(grid, along_paths(Settings(tol=1e-4), gamma), True)
     by_C = [(float(C), 0.0) for C in CS]
     if name == "S-KLR refit":
-        # The refit of SparseKLR with the paper's kernel; the C and lam with which it selects points.
+        # The refit of SparseKLR with the paper's kernel, for the C and lam with which SparseKLR selects
+        # points.
         paper_kernel: dict[str, Any] = {"kernel": "rbf", "gamma": gamma, "scale": None, "relevance": "shared"}
         return Method([(1e4, 1e3)], one_by_one(lambda *_: SparseKLR(**paper_kernel, n_jobs=1)))
     if name in ("SparseKLR", "CompactKLR"):  # the defaults, which choose everything on the training rows

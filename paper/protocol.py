@@ -148,9 +148,9 @@ def _in_grid_order(last_first: bool) -> dict[str, Rule]:
     return {"best": best, "sparsest-of-3": sparsest_of_3}
 
 
-#  Which of equally accurate candidates is taken. The paper does not say, and a validation set of 9 to 761
-# rows  leaves many of them. It may be the first of the grid (smallest C, then smallest lam), the last, or the
-# sparsest.
+# Rules that choose among equally accurate candidates. The paper does not specify the rule, and with only 9 to
+# 761 validation rows there are many such candidates. The rules choose the first one in the grid (smallest C,
+# then smallest lam), the last one, or the sparsest one.
 TIES: dict[str, dict[str, Rule]] = {
     "first": _in_grid_order(last_first=False),
     "last": _in_grid_order(last_first=True),

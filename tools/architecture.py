@@ -40,7 +40,7 @@ def imports(parts: set[str]) -> dict[str, set[str]]:
 
 
 def reachable(edges: dict[str, set[str]], start: str) -> set[str]:
-    """Return the folders and modules that one imports directly or indirectly."""
+    """Return the folders and modules that ``start`` imports directly or indirectly."""
     seen: set[str] = set()
     queue = [start]
     while queue:
@@ -51,7 +51,7 @@ def reachable(edges: dict[str, set[str]], start: str) -> set[str]:
 
 
 def reduced(edges: dict[str, set[str]]) -> dict[str, set[str]]:
-    """Return the imports without those that other imports imply."""
+    """Return the imports without those that a longer path of imports implies."""
     return {
         part: {b for b in direct if not any(b in reachable(edges, a) for a in direct - {b})}
         for part, direct in edges.items()

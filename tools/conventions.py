@@ -2,7 +2,7 @@
 
 python tools/conventions.py             part of ``make lint``
 python tools/conventions.py --private   also private names of the package that cross its folders
-python tools/conventions.py --list      these names and their number only
+python tools/conventions.py --list      only the list of these private names, and their number
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def crossing_names() -> list[str]:
 
 
 def private(name: str) -> bool:
-    """``_name``, but not ``__name__``, nor the name that scikit-learn requires of every estimator."""
+    """Return whether a name is private, unlike ``__name__`` and a name that scikit-learn requires."""
     if name == "_parameter_constraints":
         return False
     return name.startswith("_") and not name.endswith("__") and name != "_"

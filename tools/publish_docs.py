@@ -21,7 +21,7 @@ REDIRECT = """<!DOCTYPE html>
 
 
 def folder(version: str) -> str:
-    """``dev``, or major and minor number of a release or of its tag."""
+    """Return ``dev``, or the major and minor number of a release or of its tag."""
     if version == "dev":
         return version
     found = re.fullmatch(r"v?(\d+\.\d+)(\.\w+)*", version)
@@ -45,7 +45,7 @@ def publish(built: Path, site: Path, version: str) -> None:
     names = [*releases, *(["dev"] if (site / "dev").exists() else [])]
     (site / "versions.json").write_text(json.dumps(names) + "\n")
     (site / "index.html").write_text(REDIRECT.format(names[0]))
-    (site / ".nojekyll").touch()  # GitHub would leave out folders that begin with an underscore
+    (site / ".nojekyll").touch()  # GitHub would ignore folders whose names begin with an underscore
 
 
 def main() -> None:

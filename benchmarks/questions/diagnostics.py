@@ -16,11 +16,11 @@ from .rows import splits
 
 SETS = ("sonar", "ionosphere", "diabetes", "wisconsin", "spambase", "waveform", "magic", "coil2000")
 NOTE = (
-    "`SparseKLR` was fitted to at most 1,000 rows with standardised features; the numbers are means "
-    "over two splits. *ECE by chance* is the mean ECE for 20 samples of labels drawn from the "
-    "predicted probabilities."
+    "`SparseKLR` was fitted to at most 1,000 rows with standardised features, and the numbers are "
+    "averaged over two splits. *ECE by chance* is the mean ECE for 20 samples of labels drawn "
+    "from the predicted probabilities."
 )
-COLUMNS = ["set", "`loo_log_loss_`", "log-loss, new rows", "ECE", "ECE by chance", "`dual_gap_`"]
+COLUMNS = ["data set", "`loo_log_loss_`", "log-loss on new rows", "ECE", "ECE by chance", "`dual_gap_`"]
 
 
 def measure() -> list[list[Any]]:

@@ -13,19 +13,19 @@ from .rows import splits, test_loss
 
 SETS = ("diabetes", "wisconsin", "banknote")
 NOTE = (
-    "Ten noise features were added to each data set (at most 500 training rows). *Importance of the "
-    "noise* is the fraction of the sum of `feature_importances_` that belongs to the noise features. "
-    '*Kept* is the number of real and of noise features that `relevance="sparse"` keeps. The '
-    'log-losses are those of `CompactKLR()`, of `CompactKLR(relevance="sparse")`, and of '
-    "`CompactKLR()` fitted without the noise features, on new rows."
+    "Ten noise features were added to each data set (at most 500 training rows). *Importance of "
+    "the noise* is the fraction of the sum of `feature_importances_` that belongs to the noise "
+    "features. The next two columns show how many real features and noise features "
+    '`relevance="sparse"` keeps. The log-losses on new rows are those of `CompactKLR()`, of '
+    '`CompactKLR(relevance="sparse")`, and of `CompactKLR()` fitted without the noise features.'
 )
 COLUMNS = [
-    "set",
+    "data set",
     "importance of the noise",
-    "kept: real",
-    "kept: noise",
+    "real features kept",
+    "noise features kept",
     "log-loss",
-    "log-loss, sparse",
+    'log-loss, `relevance="sparse"`',
     "log-loss without the noise",
 ]
 

@@ -18,9 +18,10 @@ from .rows import splits
 
 FACTORS = (1, 2, 4, 8, 16)
 NOTE = (
-    "Mean of the largest class probability over the test rows of waveform, after their distances "
-    "from the centre were multiplied by the factor in the heading. Features are standardised. The "
-    "models were fitted to 1,000 rows; the numbers are means over two splits."
+    "The numbers are means of the largest class probability over the test rows of waveform, after "
+    "the distances of the rows from the centre were multiplied by the factor in the heading. "
+    "Features are standardised. The models were fitted to 1,000 rows, and the numbers are "
+    "averaged over two splits."
 )
 COLUMNS = ["model", *(f"{factor} times" for factor in FACTORS)]
 MODELS = {

@@ -21,8 +21,8 @@ from sparseklr import CompactKLR, SparseKLR
 from .rows import best_in_bold
 
 NOTE = (
-    "Log-loss on 5,000 new rows of generated data. The fit time in seconds is in brackets, and the "
-    "lowest log-loss of each row is in bold."
+    "The table shows log-losses on 5,000 new rows of generated data. The fit times, in seconds, "
+    "are in brackets, and the lowest log-loss of each row is in bold."
 )
 MODELS = {
     "`SparseKLR()`": SparseKLR(),

@@ -15,11 +15,11 @@ from .rows import splits, test_loss
 
 SETS = ("diabetes", "ionosphere", "waveform", "spambase")
 NOTE = (
-    "Change of the mean test log-loss, relative to the defaults, if one parameter of `SparseKLR` is "
-    "changed. *Best* and *worst* are the changes with the best and the worst of the values tried, and "
-    "*points* is the range of the mean number of points. Means over diabetes, ionosphere, waveform "
-    "and spambase (features standardised, at most 500 training rows). The values of gamma are "
-    'multiples of `"scale"`.'
+    "The table shows how the mean test log-loss changes, relative to the defaults, if one "
+    "parameter of `SparseKLR` is changed. *Best* and *worst* are the changes with the best and "
+    "the worst of the values tried, and *points* is the range of the mean number of points. The "
+    "log-losses are averaged over diabetes, ionosphere, waveform and spambase, with standardised "
+    'features and at most 500 training rows. The values of gamma are multiples of `"scale"`.'
 )
 COLUMNS = ["parameter", "values tried", "best", "worst", "points"]
 CHANGES: dict[str, tuple[str, list[dict[str, Any]]]] = {

@@ -21,12 +21,12 @@ NOTE = (
     "rows. The lowest log-loss of each row is in bold."
 )
 SCALERS = {
-    "as they are": FunctionTransformer(),
+    "not scaled": FunctionTransformer(),
     "[0, 1]": MinMaxScaler(),
     "standardised": StandardScaler(),
     "ranks to normal": QuantileTransformer(output_distribution="normal", n_quantiles=200),
 }
-COLUMNS = ["set", *SCALERS, "`SparseKLR()`", "`CompactKLR()`"]
+COLUMNS = ["data set", *SCALERS, "`SparseKLR()`", "`CompactKLR()`"]
 
 
 def measure() -> list[list[Any]]:

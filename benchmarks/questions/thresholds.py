@@ -20,8 +20,9 @@ from .rows import splits
 COST = 10.0
 SETS = ("diabetes", "coil2000", "spambase")
 NOTE = (
-    "Mean cost per test row if a missed positive costs 10 and a false alarm costs 1. The models were "
-    "fitted to at most 1,000 rows; the costs are means over two splits."
+    "The numbers are mean costs per test row if a missed positive costs 10 and a false alarm "
+    "costs 1. The models were fitted to at most 1,000 rows, and the costs are averaged over two "
+    "splits."
 )
 COLUMNS = ["decision", *SETS]
 

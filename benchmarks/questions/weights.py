@@ -17,9 +17,10 @@ from sparseklr.inspection import expected_calibration_error
 from .rows import splits
 
 NOTE = (
-    "Results of `SparseKLR` on coil2000, where 6% of the rows are positive: means over two splits "
-    "with 2,500 training rows and 4,000 test rows. ECE is the expected calibration error. The last "
-    "two rows change the threshold or correct the probabilities without another fit."
+    "The table shows results of `SparseKLR` on coil2000, where 6% of the rows are positive. They "
+    "are averaged over two splits with 2,500 training rows and 4,000 test rows. ECE is the "
+    "expected calibration error. The third row changes the threshold, and the last row corrects "
+    "the probabilities; neither needs another fit."
 )
 COLUMNS = ["model", "log-loss", "mean probability", "fraction of positives", "ECE", "balanced accuracy"]
 

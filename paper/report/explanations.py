@@ -88,9 +88,9 @@ METHOD_WORDS = {
     "SVM": "The support vector machine of scikit-learn (LIBSVM); it has no probabilities.",
     "IVM": "The import vector machine: kernel logistic regression whose points are added greedily.",
     "l1/2-KLR": "Kernel logistic regression with a penalty on the roots of the coefficients, by half thresholding.",
-    "KLR-2ord": "Plain kernel logistic regression (λ = 0), pairs by second-order information.",
-    "KLR-1ord": "The same, pairs by first-order information (Keerthi and others).",
-    "S-KLR-1ord": "S-KLR, pairs by first-order information: the same models, other times.",
+    "KLR-2ord": "Plain kernel logistic regression (λ = 0); pairs are chosen by second-order information.",
+    "KLR-1ord": "The same model; pairs are chosen by first-order information (Keerthi and others).",
+    "S-KLR-1ord": "S-KLR, pairs by first-order information: the models are the same, only the times differ.",
 }
 CHOICE_WORDS = (
     "The rule by which the candidate is chosen on the validation rows: the most accurate one, or the sparsest of the three most "

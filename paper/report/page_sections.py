@@ -81,7 +81,7 @@ def facts(summaries: list[Summary], runs: Runs) -> str:
             f"<li><b>{MODE_NAMES[summary.mode].capitalize()}</b>: {DESCRIPTIONS[summary.mode]}. "
             f"{len(records)} of {total} cells finished: {_count(len(summary.datasets), 'set')}, "
             f"{_count(len(summary.methods), 'method')}, folds {_list(folds)}, seed{'s' * (len(seeds) > 1)} "
-            f"{_list(seeds)}; {_duration(sum(record.seconds for record in records))} of computing.</li>"
+            f"{_list(seeds)}; {_duration(sum(record.seconds for record in records))} of computing time.</li>"
         )
     records = [record for summary in summaries for record in summary.records]
     rows = []
@@ -186,12 +186,12 @@ def comparison(summary: Summary) -> str:
     found = page_data.comparison(summary)
     if isinstance(found, str):
         return f"<p class=notice>{escape(found)}</p>"
-    verdict = "differ" if found.p_value < 0.05 else "are not shown to differ"
+    verdict = "differ" if found.p_value < 0.05 else "do not differ significantly"
     return (
         f"<p>Test accuracy of the best models on {found.n_sets} sets (Demšar 2006, <cite>Journal of Machine "
         f"Learning Research</cite> 7, 1-30). Friedman test: χ² = {found.statistic:.2f}, "
-        f"p = {found.p_value:.2g}: the methods {verdict} at the 5% level. Rank 1 is best; methods under one "
-        "bar differ by less than the critical difference of Nemenyi's test.</p>"
+        f"p = {found.p_value:.2g}: the methods {verdict} at the 5% level. Rank 1 is best; methods joined by "
+        "a bar differ by less than the critical difference of Nemenyi's test.</p>"
     )
 
 
@@ -244,8 +244,8 @@ def differences(summary: Summary) -> str:
     limits = f"by more than {accuracy} in accuracy or {share} in the fraction of points"
     if not found:
         return f"<p>On none of the sets does S-KLR differ from the paper's Table 2 {limits}.</p>"
-    heads = ["", "accuracy", "standard errors off", "accuracy<br>by choice among equals"]
-    heads += ["fraction of points<br>and by fold", "fraction<br>by choice among equals", "converged"]
+    heads = ["", "accuracy", "difference in<br>standard errors", "accuracy<br>by rule for ties"]
+    heads += ["fraction of points<br>and by fold", "fraction<br>by rule for ties", "converged"]
     table = _table(heads, [_evidence(difference) for difference in found], "Differences and evidence")
     words = "".join(
         f"<dt>{dataset}</dt><dd>{escape(EXPLANATIONS[dataset])}</dd>"
@@ -254,8 +254,9 @@ def differences(summary: Summary) -> str:
     )
     return (
         f"<p>Sets on which S-KLR differs from the paper's Table 2 {limits}. The paper does not say which of "
-        "equally accurate models it takes: the ranges are those over the first of the grid, the last and the "
-        f"sparsest. Standard errors are over the folds.</p>{table}" + (f"<dl>{words}</dl>" if words else "")
+        "equally accurate models it takes: the ranges are over the first one of the grid, the last one and "
+        f"the sparsest. Standard errors are over the folds.</p>{table}"
+        + (f"<dl>{words}</dl>" if words else "")
     )
 
 

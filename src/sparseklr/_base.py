@@ -1,6 +1,6 @@
 r"""Base classes of the classifiers: ``fit``, prediction and explanation.
 
-A *point* of a model is a vector with a coefficient in the decision function
+A *point* of a model is one of the vectors :math:`x_b` in the decision function
 :math:`f(x) = \sum_b \beta_b k(x_b, x) + c`. Points are training rows, except in
 :class:`~sparseklr.CompactKLR`. An *output* is a value of f; with more than two classes, each class has its
 own f and its own output.
@@ -41,7 +41,7 @@ from .explanations import Explanation, ShapleyValues
 from .kernels import Kernel, summed_duplicates
 from .refit.calibration import ONE_VS_REST, Link, log_probabilities
 from .samples import Samples
-from .shapley import Background, Groups, ProductExpansion, as_interactions
+from .shapley import Background, Groups, ProductExpansion, as_interactions, column_positions
 from .streaming.dask import is_dask, lazily
 
 ALL = slice(None)
@@ -61,7 +61,7 @@ def set_fitted(estimator: Any, attributes: Mapping[str, Any]) -> Any:
 
 
 class SVCParameters:
-    """Mixin that explains unknown parameters, such as those that only :class:`~sklearn.svm.SVC` has.
+    """Mixin that explains unknown parameters in an error message, such as the parameters of SVC.
 
     ``__new__`` raises the error, because scikit-learn reads the parameters from the signature of
     ``__init__``.
@@ -83,7 +83,7 @@ class SVCParameters:
             if name not in known:
                 close = get_close_matches(name, known, n=1, cutoff=0.65)
                 other = f"did you mean {close[0]}?" if close else f"its parameters are {', '.join(known)}."
-                raise TypeError(f"{cls.__name__} has no parameter {name}: {cls._INSTEAD.get(name, other)}")
+                raise TypeError(f"{cls.__name__} has no parameter '{name}': {cls._INSTEAD.get(name, other)}")
         return super().__new__(cls)
 
 
@@ -153,8 +153,10 @@ class PointClassifier(SVCParameters, ClassifierMixin, BaseEstimator):
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the decision values of the rows: logits of the second class, or one score for each class.
 
-        The model converts them into probabilities. Far from all points, a model with the rbf or the Laplacian
-        kernel predicts a constant.
+        The probabilities are computed from these values. The values of the rbf and Laplacian kernels fall to
+        0 far from all points of the model. If the model does not scale the features, the decision values
+        before calibration therefore tend to the intercept there. If it clips scaled features, they are
+        constant beyond the limits, but the constants differ between directions.
 
         Parameters
         ----------
@@ -197,7 +199,7 @@ class PointClassifier(SVCParameters, ClassifierMixin, BaseEstimator):
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Return the logarithms of the class probabilities.
 
-        They are accurate even if the probabilities round to 0 or 1.
+        The logarithms are accurate even if the probabilities themselves round to 0 or 1.
 
         Parameters
         ----------
@@ -252,10 +254,11 @@ class PointClassifier(SVCParameters, ClassifierMixin, BaseEstimator):
         """Return the contribution of each point of the model, or of each feature, to the decision values.
 
         With ``by="points"``, the contributions are the terms of the sum over points. With ``by="features"``,
-        they are interventional Shapley values. The values of a background row are replaced one after the
-        other by the values of the explained row. The Shapley value of a feature is the mean change of the
-        decision value when the feature is replaced, over all orders of the features and all background rows.
-        Both kinds of contributions are exact and add up to the decision values.
+        they are interventional Shapley values: the features of a background row are replaced one after the
+        other by those of the explained row, and the Shapley value of a feature is the mean change of the
+        decision value when this feature is replaced, averaged over all orders of the features and all
+        background rows. Both kinds of contributions are computed without approximation. Together with a
+        constant, they add up to the decision value.
 
         Parameters
         ----------
@@ -320,6 +323,57 @@ class PointClassifier(SVCParameters, ClassifierMixin, BaseEstimator):
             values, base, both = values[..., 0], base[:, 0], None if both is None else both[..., 0]
         return ShapleyValues(values, base, columns.data(rows), columns.names, self.classes_, both)
 
+    def partial_dependence(self, columns: Any, grid: Any, *, background: Any = None) -> np.ndarray:
+        """Return the mean decision value of the background rows with ``columns`` set to given values.
+
+        Parameters
+        ----------
+        columns : str, int, or sequence of these
+            Names or positions of columns of X.
+        grid : array-like of shape (n_grid,) or (n_grid, n_columns)
+            Values of the columns.
+        background : {array-like, sparse matrix} of shape (n_background, n_features), default=None
+            Background rows, as in :meth:`explain`.
+
+        Returns
+        -------
+        array (n_grid,) or (n_grid, n_classes)
+            Mean decision value for each row of the grid.
+        """
+        check_is_fitted(self)
+        expansion = self._product_expansion()
+        names = self._column_names()
+        chosen = [columns] if isinstance(columns, str | int | np.integer) else list(columns)
+        values = check_array(np.asarray(grid).reshape(len(grid), -1), input_name="grid")
+        if values.shape[1] != len(chosen):
+            raise ValueError(
+                f"grid must have {len(chosen)} columns, one for each entry of columns; got {values.shape[1]}."
+            )
+        others = self._background(expansion, background)
+        mean = expansion.partial_dependence(column_positions(chosen, names), values, others, len(names))
+        return mean[:, 0] if len(self.classes_) == 2 else mean
+
+    def gradient(self, X: Any) -> np.ndarray:
+        """Return the derivatives of the decision values with respect to the features of each row.
+
+        The Laplacian kernel is not differentiable where a feature of the row has the same value as in a point
+        of the model. In this case, the mean of the two one-sided derivatives is returned. The derivative is
+        zero where the model clips a feature.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows at which the derivatives are computed.
+
+        Returns
+        -------
+        array (n_samples, n_features) or (n_samples, n_classes, n_features)
+            Derivatives.
+        """
+        rows = self._validated(X)
+        slopes = self._product_expansion().gradient(rows, self.n_features_in_)
+        return slopes[:, 0] if len(self.classes_) == 2 else slopes
+
     def _column_names(self) -> list[str]:
         """Return the names of the columns of X; without names, x0, x1, and so on."""
         names = getattr(self, "feature_names_in_", None)
@@ -376,8 +430,8 @@ def warn_of_solutions(
 
 # -- classifiers whose points are training rows -------------------------------------------------
 
-# Models with float32 points predict in single precision if the error is at most _SINGLE_ERROR. The error is
-# estimated at _CHECKED_POINTS points.
+# Models with float32 points predict in single precision if the rounding error of the outputs is at most
+# _SINGLE_ERROR. The error is estimated at about _CHECKED_POINTS points of the model.
 _CHECKED_POINTS, _SINGLE_ERROR = 50, 1e-3
 
 
@@ -409,8 +463,8 @@ class KernelClassifier(PointClassifier):
         y : array-like of shape (n_samples,)
             Class labels of any type.
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights. A weight of 2 is equivalent to repeating the row, and a weight of 0 to
-            removing it.
+            Non-negative weights. Among rows of weight 1, a weight of 2 is equivalent to repeating the row,
+            and a weight of 0 to removing it.
 
         Returns
         -------
@@ -505,6 +559,7 @@ class KernelClassifier(PointClassifier):
             intercept=self.intercept_,
             column=np.arange(self.n_features_in_),
             features=lambda rows: rows.astype(np.float64),
+            slopes=lambda rows: 1.0,
         )
 
     def __sklearn_tags__(self) -> Any:
@@ -541,7 +596,7 @@ def expansion(samples: Samples, coef: np.ndarray, intercept: np.ndarray) -> dict
 
 
 def _single_suffices(kernel: Kernel, points: Any, coef: np.ndarray) -> bool:
-    r"""Return whether outputs in single precision are accurate enough, checked at some points of the model.
+    r"""Return whether outputs in single precision are accurate enough at some of the points of the model.
 
     The rounding error is about the unit roundoff times :math:`\sum_b |\beta_b k(x, x_b)|`. It is large if
     large terms cancel. A precomputed kernel is as accurate as the matrix passed by the user.

@@ -114,7 +114,7 @@ def solve_in_place(
     F: np.ndarray,
     settings: Settings,
     callback: Callable[[Snapshot], Any] | None,
-) -> tuple[SolveInfo, BaseException | None]: ...
+) -> SolveInfo: ...
 def solve_softmax_in_place(
     row_source: RowSource,
     label: np.ndarray,
@@ -127,7 +127,7 @@ def solve_softmax_in_place(
     settings: Settings,
     gap_tol: float,
     callback: Callable[[Snapshot], Any] | None,
-) -> tuple[SolveInfo, BaseException | None]: ...
+) -> SolveInfo: ...
 
 class Curvature(Enum):
     none = ...

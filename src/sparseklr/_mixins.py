@@ -22,7 +22,7 @@ _BLOCK = 8192
 
 
 class TrainingRows(NamedTuple):
-    """A sample of the distinct training rows, and the positions of the points of the model in it."""
+    """A sample of the distinct training rows, and the positions of the points of the model in this sample."""
 
     X: Any
     weight: np.ndarray
@@ -39,25 +39,26 @@ class TrainingRows(NamedTuple):
 
 
 class FamiliarityMixin(PointClassifier):
-    """Mixin for the method ``familiarity``. A fit sets ``_training_rows_``, or ``_reference_`` directly."""
+    """Mixin with the method ``familiarity``. A fit sets ``_training_rows_``, or ``_reference_`` directly."""
 
     _training_rows_: TrainingRows | None
 
     def familiarity(self, X: Any) -> np.ndarray:
-        r"""Return the familiarity of each row: how well the points of the model represent it, from 0 to 1.
+        r"""Return the familiarity of each row, from 0 to 1; it is small for rows unlike the training rows.
 
-        The familiarity is a rank: the fraction of the training rows that the points represent no better than
-        this row. A familiarity near 0 means that nearly all training rows are represented better, so the
+        The familiarity is the fraction of the training rows that the points of the model represent no better
+        than this row. A familiarity near 0 means that nearly all training rows are represented better, so the
         predicted probability of this row may be an extrapolation. For rows from the same distribution as the
         training rows, the familiarity is approximately uniform on [0, 1].
 
-        The similarity of a row x to the points z of the model is :math:`s(x) = k_{xz} K_{zz}^{-1} k_{zx} /
-        k(x, x)`. This is the fraction of the squared norm of the kernel function :math:`k(x, \cdot)` that its
-        projection onto the kernel functions of the points retains. The similarity is 1 if x is a point of the
-        model, and near 0 far from all points. The familiarity of x is the fraction of the training rows, by
-        sample weight, whose similarity is at most s(x). For a training row that is itself a point, the
-        similarity to the other points is used. For example, a familiarity of 0.05 means that 95% of the
-        training rows have a larger similarity.
+        The similarity of a row x to the points z of the model is
+        :math:`s(x) = k_{xz} K_{zz}^{-1} k_{zx} / k(x, x)`. This is the fraction of the squared norm of the
+        kernel function :math:`k(x, \cdot)` that its projection onto the kernel functions of the points
+        retains. The similarity is 1 if x is a point of the model, and near 0 far from all points (for kernels
+        that fall to 0). The familiarity of x is the fraction of the training rows, by sample weight, whose
+        similarity is at most s(x). For example, a familiarity of 0.05 means that 95% of the training rows
+        have a larger similarity. A training row that is itself a point enters this comparison with its
+        similarity to the other points. If x is a point, however, its familiarity is 1.
 
         Parameters
         ----------
@@ -71,9 +72,11 @@ class FamiliarityMixin(PointClassifier):
 
         Notes
         -----
-        The fraction of the training rows is estimated from a sample of at most 2000 distinct training rows.
-        With more than 700 points, the similarity refers to 700 of them. With a kernel of low rank, such as
-        the linear kernel, a few points represent every row, and all rows are equally familiar. An error is
+        The fraction of the training rows is estimated from a sample of at most 2000 distinct training rows
+        and is rounded to a multiple of 1/250. With more than 700 points, the similarity refers to 700 of
+        them. Features are compared after scaling; if the model clips them, a row with one extreme feature may
+        be as familiar as a row at the limit. With a kernel of low rank, such as the linear kernel, a few
+        points represent every row, so the familiarity of every row is 1 and detects nothing. An error is
         raised for a precomputed kernel, for which k(x, x) is unknown, and for a kernel that is not positive
         semidefinite.
 
@@ -147,7 +150,7 @@ class FamiliarityMixin(PointClassifier):
 
 
 class HeldOutMixin(PointClassifier):
-    """Mixin for prediction sets and probability intervals. A fit sets ``_held_out_``."""
+    """Mixin with prediction sets and probability intervals. A fit sets ``_held_out_``."""
 
     _held_out_: HeldOut | None
 
@@ -156,8 +159,8 @@ class HeldOutMixin(PointClassifier):
 
         The prediction set of a row contains the classes whose p-value exceeds ``1 - coverage`` (conformal
         prediction; see :meth:`predict_p_values`). For rows from the same distribution as the training rows,
-        the set contains the true class with a frequency of about ``coverage``, even if the probabilities of
-        the model are wrong. A set with more than one class means that the row is ambiguous. An empty set
+        the set contains the true class with a frequency of about ``coverage``, even if the predicted
+        probabilities are wrong. A set with more than one class means that the row is ambiguous. An empty set
         means that the row is unusual: its most probable class has a lower probability than the true classes
         of nearly all training rows.
 
@@ -208,7 +211,7 @@ class HeldOutMixin(PointClassifier):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows to predict.
         by_class : bool, default=False
-            Whether to compare only with training rows of class k.
+            Whether the sums for class k include only training rows of class k.
 
         Returns
         -------
@@ -221,13 +224,14 @@ class HeldOutMixin(PointClassifier):
     def predict_interval(self, X: Any, confidence: float | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Return intervals of the class probabilities: Venn-Abers or confidence intervals.
 
-        The intervals are based on held-out probabilities of the training rows, predicted by models fitted
-        without the row. Isotonic regression of the class labels on these probabilities gives calibrated
-        probabilities. For each class, this regression is fitted twice with the new row added: labelled with
-        another class, which gives the lower end of the interval, and labelled with this class, which gives
-        the upper end (Venn-Abers). One of the two labels is the true one, and the corresponding end is
-        calibrated, whatever the model. A wide interval means that few training rows have a similar
-        prediction. With more than two classes, each class is compared with all other classes together.
+        The intervals are based on held-out probabilities: each training row is predicted by a model that was
+        fitted without it. Isotonic regression of the class labels on these probabilities gives calibrated
+        probabilities. For each class, this regression is fitted twice with the new row added. If the new row
+        is labelled with another class, the regression gives the lower end of the interval. If it is labelled
+        with this class, the regression gives the upper end (Venn-Abers). One of the two labels is the true
+        one, and the corresponding end is calibrated, whatever the model. A wide interval means that few
+        training rows have a similar prediction. With more than two classes, each class is compared with all
+        other classes together.
 
         Venn-Abers intervals do not include the sampling error of the calibration. With ``confidence``, they
         are extended to confidence intervals.
@@ -279,7 +283,7 @@ class HeldOutMixin(PointClassifier):
         if held_out is None:
             raise ValueError(
                 f"this {type(self).__name__} has no held-out predictions, because its fit used no "
-                "validation rows. Use C='auto' or n_points='auto', and at least two rows of each class."
+                "validation rows. Set C='auto' or n_points='auto', and pass at least two rows of each class."
             )
         log_proba = self._log_proba(held_out.outputs.astype(np.float64))
         return HeldOutProbabilities(log_proba, held_out.code, held_out.weight)

@@ -144,7 +144,7 @@ def _scaling(scaling: Scaling) -> None:
 
 
 def _classifier(model: Any) -> bool:
-    """Check parameters and classes; return False if the model is an unfitted part of another model."""
+    """Check parameters and classes; return False if the model is unfitted, as in a search or pipeline."""
     constraints = type(model)._parameter_constraints
     given = {name: value for name, value in vars(model).items() if name in constraints}
     check_parameters(constraints, given, type(model).__name__)
@@ -478,7 +478,7 @@ class StoredType:
 
 
 def _places() -> Iterator[tuple[str, tuple[str, str, Callable[[Any], None] | None]]]:
-    """Yield the names in model files, each with its import path, stored attributes and check."""
+    """Yield the name of each type in model files, with its import path, stored attributes and check."""
     for name, (module, attributes, check) in _OWN.items():
         yield name, (f"sparseklr.{module}.{name}", attributes, check)
     for path, attributes in _SCIKIT_LEARN.items():

@@ -59,37 +59,45 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin):
 
     .. math:: \sum_i w_i \log(1 + e^{-y_i f(x_i)}) + \tfrac1{2C} \beta^\top K_{zz} \beta
 
-    plus a weak quadratic penalty on :math:`\log\gamma_j`, where :math:`w_i` are the sample weights. The
-    number of points and C are chosen on validation rows. These rows also determine when the optimisation
-    stops (``tol``) and the factor by which f is finally multiplied (``shrinkage_``). The points need not be
-    training rows, so a handful of points can replace hundreds of support vectors. With more than two classes,
-    all classes share the points and :math:`\gamma`, each class has its own function f, and the probabilities
-    are the softmax of the functions.
+    plus a weak quadratic penalty on :math:`\log\gamma_j`, where :math:`w_i` are the sample weights divided by
+    their mean. The number of points and C are chosen by cross-validation, and the model is then fitted to all
+    rows. Cross-validation also determines when the optimisation stops (``tol``) and the factor by which f is
+    finally multiplied (``shrinkage_``). The points need not be training rows, so a handful of points can
+    replace hundreds of support vectors. With more than two classes, all classes share the points and
+    :math:`\gamma`, each class has its own function f, and the probabilities are the softmax of the functions.
 
     Parameters
     ----------
     n_points : int or "auto", default="auto"
-        Number of points. ``"auto"`` starts with the number of classes, and doubles the number until two
-        doublings in a row hardly lower the validation log-loss. It then chooses the smallest number whose
-        log-loss exceeds the best one by at most one standard error of the difference, or by 0.2% for each
-        doubling between the two numbers. Above 128 points, a doubling must lower the log-loss by 2%.
+        Number of points. ``"auto"`` starts with the number of classes and doubles it repeatedly. The search
+        ends when two doublings in a row, of which the second gives at least 16 points, each lower the
+        validation log-loss by less than 0.2% plus 0.0003, or when a doubling to more than 128 points lowers
+        it by less than 2%. ``"auto"`` then chooses the smallest number whose log-loss exceeds the lowest one
+        by at most one standard error of the difference, or by at most 0.2% for each doubling between the two
+        numbers.
     max_points : int, default=512
         Largest number of points that ``"auto"`` tries.
     relevance : {"features", "shared", "sparse"}, default="features"
-        ``"features"`` fits a kernel coefficient for each feature, ``"shared"`` a single coefficient for all
-        features. With more than ten times as many features as rows, ``"features"`` means ``"shared"``.
-        ``"sparse"`` fits a coefficient for each feature, and drops features that the model hardly uses, as
-        long as the validation log-loss stays within one standard error of the lowest one.
+        ``"features"`` fits a separate kernel coefficient :math:`\gamma_j` for each feature, ``"shared"`` a
+        single one for all features. With more than ten times as many features as rows, ``"features"`` means
+        ``"shared"``. ``"sparse"`` fits a separate coefficient for each feature, and drops features that the
+        model hardly uses, as long as the validation log-loss stays within one standard error of the lowest
+        one.
     C : float or "auto", default="auto"
-        Weight of the log-likelihood relative to the penalty. A smaller C means stronger regularisation.
-        ``"auto"`` chooses C together with the number of points.
+        Weight of the log-likelihood relative to the penalty on :math:`\beta`. A smaller C means stronger
+        regularisation. ``"auto"`` chooses C together with the number of points: up to 20,000 rows, a power of
+        ten from 0.1 to 100,000.
     scale : "auto" or None, default="auto"
-        ``"auto"`` standardises features and clips them at four standard deviations. A feature with values
-        beyond four standard deviations and a skewness above 1.5 is mapped by rank to a normal distribution.
-        The scaling is part of the model. None uses the features unchanged.
+        ``"auto"`` standardises features and clips them at four standard deviations from their means. A
+        feature with values beyond this limit and a skewness above 1.5 is mapped by rank to a normal
+        distribution. With up to 20,000 rows, a feature with three to ten values becomes several columns, one
+        for each pair of neighbouring values. Such a column, a *ramp*, is -1 up to the smaller value, 1 from
+        the larger value on, and linear in between. The scaling is part of the model. None uses the features
+        unchanged.
     tol : float, default=1e-4
-        For each number of points, the points are optimised in at most two runs of 25 iterations. The result
-        of the second run is used only if it lowers the validation log-loss by more than this fraction.
+        Tolerance for early stopping. For each number of points, the points are optimised in a run of 25
+        iterations. Up to 128 points, a second run of 25 iterations follows. Its result is used only if the
+        run lowers the validation log-loss by at least the fraction ``tol``.
     class_weight : dict, "balanced" or None, default=None
         Factor by which the sample weights of each class are multiplied. ``"balanced"`` gives all classes the
         same total weight.
@@ -98,8 +106,8 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin):
     n_jobs : int or None, default=None
         Number of threads; -1 for all cores. Results do not depend on this number.
     random_state : int, RandomState instance or None, default=0
-        Seed of the choice of validation rows and, with more than 20,000 rows, of the samples of rows. Nothing
-        else is random.
+        Seed of the samples of rows, which are drawn if there are more than 20,000 rows. With fewer rows,
+        nothing is random: a hash of the contents of the rows determines the validation folds.
     verbose : int, default=0
         If 1, a progress bar is shown.
 
@@ -109,14 +117,16 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin):
         The class labels.
     points_ : array (n_points, n_features)
         The points in the units of X. Features that the model does not use are set to their mean. Features
-        that ``scale`` maps by rank stay within the range of the training data.
+        that ``scale`` maps by rank or to ramps stay within the range of the training data. A point may lie
+        between two values in several ramps of a feature; the steps of all ramps are then added up.
     dual_coef_ : array (n_outputs, n_points)
         Coefficients :math:`\beta_b` of the points. There is one output for two classes, and otherwise one
         output for each class.
     intercept_ : array (n_outputs,)
         The intercepts c.
     relevance_ : array (n_features,)
-        The kernel coefficient :math:`\gamma_j` of each scaled feature; 0 for an unused feature.
+        The kernel coefficient :math:`\gamma_j` of each scaled feature, summed over the ramps of a feature; 0
+        for an unused feature.
     feature_importances_ : array (n_features,)
         Mean squared derivative of f with respect to each scaled feature, normalised to sum to one.
     n_points_ : int
@@ -124,20 +134,20 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin):
     C_ : float
         The C of the model.
     search_results_ : dict of arrays
-        Table of the models that were evaluated, with the columns ``n_points``, ``n_features``, ``C``,
-        ``log_loss`` (on the validation rows), ``standard_error``, ``fold_error`` and ``seconds``. The fold
-        error is the standard error of the loss over repetitions of the folds. It shows how much the loss
-        varies with ``random_state``, and is absent if the folds are not repeated. The table is empty if both
-        the number of points and C are given.
+        Table of the models that were evaluated, with the columns ``n_points``, ``n_features`` (number of
+        scaled columns), ``C``, ``log_loss`` (in cross-validation), ``standard_error``, ``fold_error`` and
+        ``seconds``. The fold error is the standard error of the mean loss over repetitions of the
+        cross-validation with other folds. It shows how much the loss varies with the division into folds, and
+        is absent without repetitions. The table is empty if both the number of points and C are given.
     validation_log_loss_ : float or None
-        Log-loss of the chosen model on the validation rows; None without a search.
+        Log-loss of the chosen model in cross-validation; None without a search.
     shrinkage_ : float
-        Factor of at most 1, chosen on validation rows, by which the coefficients and the intercept were
-        multiplied.
+        Factor between 0.5 and 1 by which the coefficients and the intercept were multiplied. It minimises the
+        validation log-loss.
     gradient_norm_ : float
         Largest absolute derivative of the objective with respect to a coordinate of a point or to
-        :math:`\log\gamma_j`, divided by the total weight. It is zero at a stationary point. Early stopping on
-        the validation loss may leave it positive.
+        :math:`\log\gamma_j`, divided by the total weight. It is zero at a stationary point. Early stopping
+        (see ``tol``) may leave it positive.
     n_iter_ : int
         Number of L-BFGS iterations on all rows, or of Levenberg-Marquardt steps with more than 20,000 rows.
     n_features_in_ : int
@@ -153,23 +163,26 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin):
     -----
     For given points and :math:`\gamma`, the optimal coefficients solve a convex problem, and Newton's method
     finds them. L-BFGS minimises the value of this optimum over points and :math:`\log\gamma` (variable
-    projection). Equal rows are merged and sorted by a hash of their contents. A row of weight 2 among rows of
+    projection). The penalty on :math:`\log\gamma` is :math:`0.05\, a^2 + 0.5 \sum_j r_j^2`, where :math:`a -
+    \log p` is the mean of :math:`\log\gamma_j` over the p features, and :math:`r_j` are the deviations from
+    this mean. Equal rows are merged and sorted by a hash of their contents. A row of weight 2 among rows of
     weight 1 therefore gives exactly the same model as a repeated row. Multiplying all weights by a common
     factor has no effect. If no model has a lower validation log-loss than the class fractions,
     ``n_points="auto"`` gives a model without points, which predicts the class fractions.
 
-    The number of points and C are chosen by cross-validation: up to 500 rows with ten folds, up to 1500 rows
-    with five folds, and otherwise with three of five folds. With few rows, the rows are divided into folds up
-    to three times, until 3000 rows in total have been used for validation (with K > 2 classes, 3000 / K rows,
-    but at least 600). With many rows, further folds are omitted once this number is reached. The seed affects
-    the final model only through the choices made on the folds.
+    Cross-validation uses ten folds with up to 500 rows, five folds with up to 1500 rows, and otherwise three
+    of five folds. With few rows, the rows are divided into folds up to three times, until 3000 rows in total
+    have been used for validation (with K > 2 classes, 3000 / K rows, but at least 600). With many rows,
+    further folds are omitted once this number is reached. The points stay at cluster centres, where the
+    optimisation starts, if the validation log-loss is lowest there.
 
-    More than 20,000 rows are read block by block. At most 65,536 of them are validation rows. To choose the
-    number of points, models are fitted to a sample of at least 262,144 of the other rows, or to all of them
-    if there are fewer. The chosen model is then refined by Levenberg-Marquardt steps, each of which computes
-    the gradient in one pass over all rows. The samples are drawn by a hash of row numbers and the seed. The
-    result therefore does not depend on the number of threads, on the cluster, or on the type of container of
-    the rows. ``relevance="sparse"`` chooses the features on a sample of 20,000 rows.
+    With more than 20,000 rows, the rows are read block by block, and a single set of at most 65,536
+    validation rows replaces cross-validation. To choose the number of points, models are fitted to a sample
+    of at least 262,144 of the other rows, or to all of them if there are fewer. The chosen model is then
+    refined by Levenberg-Marquardt steps, each of which computes the gradient in one pass over all rows. The
+    samples are drawn by a hash of row numbers and the seed. The result therefore does not depend on the
+    number of threads, on the cluster, or on the type of container of the rows. ``relevance="sparse"`` chooses
+    the features on a sample of 20,000 rows.
 
     References
     ----------
@@ -248,13 +261,13 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin):
         Parameters
         ----------
         X : {array-like, sparse matrix, Dask array or data frame} of shape (n_samples, n_features)
-            Training rows. Sparse rows are converted to dense rows. The running Dask client, if any, processes
-            Dask collections.
+            Training rows. Sparse rows are converted to dense rows. Dask collections are processed by the
+            active Dask client, if there is one.
         y : array-like or Dask collection of shape (n_samples,)
             Class labels of any type.
         sample_weight : array-like or Dask collection of shape (n_samples,), default=None
-            Non-negative weights. A weight of 2 is equivalent to repeating the row, and a weight of 0 to
-            removing it.
+            Non-negative weights. Among rows of weight 1, a weight of 2 is equivalent to repeating the row,
+            and a weight of 0 to removing it.
 
         Returns
         -------
@@ -291,7 +304,7 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin):
             ``(X, y)`` or ``(X, y, sample_weight)`` in each call; a Dask collection.
         y : str, path, Dask collection or None
             Name of the label column, or a .npy file if ``source`` is a .npy file. None for a Source or a
-            function, which contain the labels.
+            function, which provide the labels themselves.
         sample_weight : str, path, Dask collection or None
             The weights, in the same form as ``y``.
         memory : float, default=1e9
@@ -304,7 +317,9 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin):
         -------
         self : object
         """
-        self._check_parameters(memory=(memory, [POSITIVE]), checkpoint=(checkpoint, [str, PathLike, None]))
+        self._check_parameters()
+        rules: dict[str, list[Any]] = {"memory": [POSITIVE], "checkpoint": [str, PathLike, None]}
+        check_parameters(rules, {"memory": memory, "checkpoint": checkpoint}, type(self).__name__)
         source = as_source(source, y, sample_weight)
         if is_streamed(source.n_rows):
             result = self._fit_stream(source, float(memory), checkpoint)
@@ -317,11 +332,9 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin):
             columns["feature_names_in_"] = np.array(source.feature_names, dtype=object)
         return set_fitted(self, columns | self._attributes(result))
 
-    def _check_parameters(self, **more: tuple[Any, list]) -> None:
-        """Check the parameters of the estimator, and further values with their constraints."""
-        constraints = {**self._parameter_constraints, **{name: rule for name, (_, rule) in more.items()}}
-        values = {**self.get_params(deep=False), **{name: value for name, (value, _) in more.items()}}
-        check_parameters(constraints, values, type(self).__name__)
+    def _check_parameters(self) -> None:
+        """Raise an error if a parameter is invalid."""
+        check_parameters(self._parameter_constraints, self.get_params(deep=False), type(self).__name__)
 
     def _fit_in_memory(self, X: Any, y: np.ndarray, sample_weight: np.ndarray | None) -> FitResult:
         """Fit a model to rows in memory; equal rows are merged."""
@@ -395,7 +408,7 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin):
         return int(check_random_state(self.random_state).randint(2**31))
 
     def _continues(self, classes: np.ndarray, n_features: int) -> bool:
-        """Return whether a warm start is possible: parameters, classes and features must be the same."""
+        """Return whether parameters, classes and features allow a warm start from the current model."""
         return (
             self.warm_start
             and getattr(self, "n_points_", 0) > 0
@@ -415,9 +428,9 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin):
         points[:, scaling.kept] = scaling.inverse(model.points)
         relevance, importances = np.zeros(n_features), np.zeros(n_features)
         if model.n_points:
-            relevance[scaling.kept] = model.gamma
+            np.add.at(relevance, scaling.kept, model.gamma)
             use = model.squared_derivatives(result.rows.X[:4096, fit.features])
-            importances[scaling.kept] = use / max(use.sum(), np.finfo(float).tiny)
+            np.add.at(importances, scaling.kept, use / max(use.sum(), np.finfo(float).tiny))
         return {
             "classes_": result.classes,
             "points_": points,
@@ -479,8 +492,10 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin):
 
     def _product_expansion(self) -> ProductExpansion:
         points, gamma, coef, intercept = self.model_.parts()
-        kept, transform = self.scaling_.kept, self.scaling_.transform
-        return ProductExpansion(True, points, gamma, coef, intercept, kept, transform)
+        scaling = self.scaling_
+        return ProductExpansion(
+            True, points, gamma, coef, intercept, scaling.kept, scaling.transform, scaling.slopes
+        )
 
     def get_support(self, indices: bool = False) -> np.ndarray:
         """Return the features that the model uses, as a boolean mask or as indices."""
@@ -506,9 +521,8 @@ def _are_copies(X: np.ndarray, weight: np.ndarray, count: np.ndarray) -> bool:
 
 
 def _held_out(fit: CompactFit) -> HeldOut | None:
-    """Return the decision values of the validation rows from the models of the folds.
-
-    Only the first repetition of the folds is used. The result is None without validation.
+    """Return the decision values of the validation rows from the models of the folds. Only the first
+    repetition of the folds is used. The result is None without validation.
     """
     if fit.chosen is None or fit.validation is None:
         return None
@@ -553,5 +567,5 @@ def _warn_of_fit(fit: CompactFit, settings: CompactSettings, n_varying: int) -> 
         warn(
             f"The training log-loss, {fit.training_loss:.3g}, exceeds the validation log-loss, "
             f"{validation:.3g}, by more than two standard errors, so the fit ended in a poor local optimum. "
-            "Try another random_state or n_points."
+            "Try another n_points."
         )

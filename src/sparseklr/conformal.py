@@ -30,7 +30,7 @@ class HeldOut:
 
     @classmethod
     def of(cls, outputs: np.ndarray, code: np.ndarray, weight: np.ndarray, n_observations: float) -> HeldOut:
-        """Return the held-out values of at most 10,000 rows, evenly spaced among the given rows."""
+        """Return the held-out decision values of at most 10,000 rows, evenly spaced among the given rows."""
         chosen = np.unique(np.linspace(0, len(code) - 1, min(len(code), MOST_ROWS)).astype(np.intp))
         relative = weight[chosen] * (n_observations / weight.sum())
         # Leaving out the only observation of a class gives infinite decision values.
@@ -39,7 +39,7 @@ class HeldOut:
 
     @classmethod
     def of_observations(cls, outputs: np.ndarray, observations: Observations) -> HeldOut:
-        """Return the held-out values, given leave-one-out decision values of groups of observations.
+        """Return the held-out decision values, given the leave-one-out values of groups of observations.
 
         All observations of a group have the same class, unless equal rows count as copies of one observation.
         A group may then have several classes.
@@ -98,7 +98,7 @@ class HeldOutProbabilities:
 def upper_probability(
     score: np.ndarray, event: np.ndarray, weight: np.ndarray, new: np.ndarray
 ) -> np.ndarray:
-    """Return the isotonic regression of events on scores at each new score, added with the event 1.
+    """Return the isotonic regression of events on scores at each new score, which is added with the event 1.
 
     Isotonic regression can pool the added event only with rows of larger scores. Its value at the new score
     therefore depends only on the smallest score that is not below it, and one scan gives the values for all

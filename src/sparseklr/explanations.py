@@ -10,7 +10,7 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class RowExplanation:
-    """Explanation of the log-odds of one class for one row.
+    """Contribution of every point of a model to the log-odds of one class for one row.
 
     Attributes
     ----------
@@ -21,7 +21,7 @@ class RowExplanation:
     intercept : float
         The log-odds without any contribution.
     distance : array (n_points,) or None
-        Distance of the row from each point; None if unknown.
+        Distance of the row from each point; None for a precomputed kernel.
     """
 
     label: Any
@@ -35,11 +35,11 @@ class RowExplanation:
         return float(self.contributions.sum() + self.intercept)
 
     def strongest(self, n_points: int = 10) -> np.ndarray:
-        """Return the positions of the points with the largest absolute contributions, largest first."""
+        """Return the indices of the points with the largest absolute contributions, largest first."""
         return np.argsort(-np.abs(self.contributions), kind="stable")[:n_points]
 
     def nearest(self, n_points: int = 10) -> np.ndarray:
-        """Return the positions of the nearest points, or :meth:`strongest` if distances are unknown."""
+        """Return the indices of the nearest points, or :meth:`strongest` if distances are unknown."""
         if self.distance is None:
             return self.strongest(n_points)
         return np.argsort(self.distance, kind="stable")[:n_points]
@@ -113,8 +113,8 @@ class ShapleyValues:
     Attributes
     ----------
     values : array (n_samples, n_features) or (n_samples, n_features, n_classes)
-        Shapley values in units of the decision values. A group of columns counts as one feature. With two
-        classes, the last axis is absent and positive values support the second class.
+        Shapley values of the decision values. A group of columns counts as one feature. With two classes, the
+        last axis is absent and positive values support the second class.
     base_values : array (n_samples,) or (n_samples, n_classes)
         Mean decision value of the background rows.
     data : array (n_samples, n_features)
@@ -173,7 +173,7 @@ class ShapleyValues:
 
 
 def class_code(classes: np.ndarray, label: Any, decision: Any) -> int:
-    """Return the position of a class; None means the class with the largest decision value of the row."""
+    """Return the index of the class ``label``; None means the class with the largest decision value."""
     if label is None:
         return int(np.argmax(decision)) if np.ndim(decision) else int(decision > 0)
     known = np.flatnonzero(classes == label)

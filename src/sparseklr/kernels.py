@@ -127,9 +127,9 @@ class Kernel:
 
         Rows of the matrix are stored as float64, with two exceptions: they are stored as float32 if ``X`` is
         float32, or if the kernel depends on distances and ``X`` has more than 2000 rows. The exceptions do
-        not apply if float32 is not accurate enough. This is the case if kernel values may exceed 1e30, or if
-        a row is more than 11 kernel widths from the centre of the data (distance kernels). The error of a
-        kernel value in [0, 1] would then exceed about 1e-5.
+        not apply if float32 is not accurate enough. This is the case if kernel values may exceed 1e30. For
+        kernels that depend on distances, it is also the case if a row is more than 11 kernel widths from the
+        centre of the data; the error of a kernel value in [0, 1] would then exceed about 1e-5.
         """
         if not self._named:
             return gram_row_source(X if self.precomputed else self.matrix(X, X))
@@ -219,9 +219,8 @@ class Kernel:
                 if data.single != queries.single:  # float32 is accurate enough for ``support`` only
                     data = self._points(support, False, center)
                 out[block] = _core.kernel_sum(data, queries, coef, n_threads(n_jobs), start).T
-        finite = np.isfinite(out[:, np.isfinite(coef).all(axis=1)]).all(
-            axis=1
-        )  # NaN coefficients are allowed
+        used = np.isfinite(coef).all(axis=1)  # NaN coefficients are allowed
+        finite = np.isfinite(out[:, used]).all(axis=1)
         if not finite.all():
             raise ValueError(
                 f"the decision value of row {np.argmin(finite)} overflows: kernel values or coefficients are "
@@ -357,8 +356,8 @@ def check_gram(K: np.ndarray, name: str = "K") -> None:
 def cache_bytes(cache_size: float | str, X: Any = None) -> int:
     """Return the memory for kernel rows in bytes; ``cache_size`` is in MB.
 
-    ``"auto"`` means half of the available memory, but at most 256 MB. The limit is 2 GB if kernel rows of
-    ``X`` are expensive, that is for sparse data or more than 64 features.
+    ``"auto"`` means half of the available memory, but at most 256 MB. The maximum is 2 GB if kernel rows of
+    ``X`` take long to compute, that is for sparse data or more than 64 features.
     """
     if cache_size == "auto":
         return min(available_memory() // 2, (2 << 30) if X is not None and _costly(X) else (256 << 20))

@@ -10,9 +10,9 @@ A model file is a zip archive with four kinds of members:
 - ``0.npy``, ``1.npy``, ...: the arrays, without pickled objects.
 
 A value in ``model.json`` is a number, text, true, false, null, a list, or an object with one key that names
-the kind of the value (``_Reader.value``). :mod:`sparseklr._stored_types` lists the allowed types by public
-names, with their attributes. The reader rejects everything else. It also checks that the arrays of every
-object are consistent before compiled code uses them.
+the kind of the value (``_Reader.value``). :mod:`sparseklr._stored_types` lists the public names of the
+allowed types, with their attributes. The reader rejects everything else. It also checks that the arrays of
+every object are consistent before compiled code uses them.
 """
 
 from __future__ import annotations
@@ -73,10 +73,11 @@ def save(model: Any, path: str | Path, *, metadata: dict[str, Any] | None = None
 
     Notes
     -----
-    A file may contain the following classes of scikit-learn: scalers, encoders, imputers, PCA, TruncatedSVD,
-    VarianceThreshold, vectorizers, ColumnTransformer, FeatureUnion and Pipeline. The only functions that a
-    file may contain are universal functions of NumPy. For other models use joblib, whose files execute code
-    when they are loaded.
+    A model file contains training rows, so take care if the data are confidential: the points of SKLR and
+    SparseKLR, and for SparseKLR and CompactKLR up to 100 scaled rows for explanations. A file may contain the
+    following classes of scikit-learn: scalers, encoders, imputers, PCA, TruncatedSVD, VarianceThreshold,
+    vectorizers, ColumnTransformer, FeatureUnion and Pipeline. The only functions that a file may contain are
+    universal functions of NumPy. For other models use joblib, whose files execute code when they are loaded.
 
     Examples
     --------
@@ -108,8 +109,8 @@ def load(path: str | Path, *, max_bytes: int | None = None) -> Any:
     path : str or Path
         The model file.
     max_bytes : int or None, default=None
-        Maximum unpacked size in bytes, where JSON counts eightfold. None means 100 times the size of the
-        file, but at least 256 MB.
+        Maximum unpacked size in bytes, in which the size of JSON members is multiplied by eight. None means
+        100 times the size of the file, but at least 256 MB.
 
     Returns
     -------
@@ -142,12 +143,12 @@ def load_with_metadata(
         raise
     except ValueError as error:  # a check failed
         reason = "because the model is damaged or was altered"
-        raise ModelFileError(f"{name}: not loaded, {reason}: {error}") from error
+        raise ModelFileError(f"{name}: the file was not loaded, {reason}: {error}") from error
     except Exception as error:  # any other error that invalid content causes
         raise ModelFileError(damaged(name)) from error
     if not isinstance(model, BaseEstimator):
         kind = type(model).__name__
-        raise ModelFileError(f"{name}: not loaded, because the file contains a {kind}, not a model")
+        raise ModelFileError(f"{name}: the file was not loaded, because it contains a {kind}, not a model")
     here, there = versions(), header["versions"]
     for library in LIBRARIES:
         if library in here and library in there and _minor(there[library]) != _minor(here[library]):
@@ -295,7 +296,9 @@ def decode(members: dict[str, bytes]) -> tuple[Any, dict[str, Any]]:
     tree = json.loads(members[TREE], object_pairs_hook=_distinct)
     types = {str(one["type"]) for one in tree["objects"]}
     if foreign := sorted(types - {*NAMES}):
-        raise ModelFileError(f"not loaded, because the file contains untrusted types: {listing(foreign)}")
+        raise ModelFileError(
+            f"the file was not loaded, because it contains untrusted types: {listing(foreign)}"
+        )
     reader = _Reader(members)
     for one in tree["objects"]:
         parameters, attributes = reader.named(one["parameters"]), reader.named(one["attributes"])
@@ -359,7 +362,9 @@ class _Reader:
                 return np.sctypeDict[name]
             case {"ufunc": str(name)} if isinstance(found := getattr(np, name, None), np.ufunc):
                 return found
-        raise ModelFileError(f"not loaded, because the file contains an unknown value: {str(value)[:40]}")
+        raise ModelFileError(
+            f"the file was not loaded, because it contains an unknown value: {str(value)[:40]}"
+        )
 
     def named(self, values: dict[str, Any]) -> dict[str, Any]:
         """Return the decoded values of a dict."""

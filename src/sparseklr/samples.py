@@ -225,9 +225,9 @@ class DistinctPoints:
         return replace(self, X=X, first=self.first[indices], weight=self.weight[indices], count=count)
 
     def fraction(self, fractions: np.ndarray) -> DistinctPoints:
-        """Return the points with the given fractions (n, n_classes) of their observations.
+        """Return the points with weights and counts multiplied by ``fractions``, (n, n_classes).
 
-        Points without observations are dropped.
+        Points without remaining observations are dropped.
         """
         count = (self.weight > 0) if self.count is None else self.count
         left = np.flatnonzero((self.weight * fractions).any(axis=1))
@@ -256,7 +256,7 @@ class DistinctPoints:
         return self.kernel.diagonal(self.X)
 
     def kernel_unit(self) -> float:
-        """Return the magnitude of the kernel values, rounded to a power of four.
+        """Return the typical size of the kernel values, rounded to a power of four.
 
         Divisions by a power of four, or by its square root, are exact.
         """
@@ -386,7 +386,7 @@ def _rounded_row_keys(X: Any) -> np.ndarray:
     least, most = min_max_axis(X, axis=0) if sparse.issparse(X) else (X.min(axis=0), X.max(axis=0))
     mantissa, exponent = np.frexp(np.maximum(most, -least).astype(np.float64))
     # The rounding unit is a power of two that depends on the largest value. The unit changes at 0.77 times a
-    # # power of two, because a largest value is unlikely to be exactly there.
+    # power of two, because a largest value is unlikely to be exactly there.
     shift = 20 - exponent - (mantissa > 0.77)
     halves = np.ldexp(1.0, shift // 2), np.ldexp(1.0, shift - shift // 2)  # a single factor might overflow
     factors = splitmix64(np.arange(1, X.shape[1] + 1, dtype=np.uint64))

@@ -1,9 +1,10 @@
-"""Scaling of the features as part of a model: standardisation and clipping, or ranks for skewed features."""
+"""Scaling of the features as part of a model: standardisation and clipping, ranks, or ramps."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ class ScalingSettings:
     clip_rank: float = 3.0  # limit of features mapped by rank, in standard deviations
     equal: float = 1e-7  # values of a feature that differ by at most this fraction have equal ranks
     n_knots: int = 257  # number of knots of the piecewise linear map by rank
+    few_values: int = 10  # a feature with three to this number of values is mapped to ramps
 
 
 SCALING = ScalingSettings()
@@ -31,23 +33,30 @@ SCALING = ScalingSettings()
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """A monotone map from each feature x that varies to a scaled feature z.
+    """Monotone maps from each non-constant feature x to one or more scaled columns z.
 
     A feature is standardised, ``z = (x - centre) / spread``, and clipped. A skewed feature is mapped by rank
     instead: z is a piecewise linear function of x. The spread of a feature with two values may be their
-    difference instead of the standard deviation.
+    difference instead of the standard deviation. A feature with few values may become several columns, one
+    *ramp* for each pair of neighbouring values: z is -1 up to the smaller value, 1 from the larger value on,
+    and linear in between.
     """
 
-    kept: np.ndarray  # positions of the features that vary, in the order of the scaled columns
+    kept: np.ndarray  # position of the feature of each scaled column; only features that vary have columns
     centre: np.ndarray
     spread: np.ndarray
     clip: float  # limit on the absolute value of z; may be infinite
-    # For each feature that is mapped by rank: its position in ``kept``, and x and z at the knots
+    # For each column that is a ramp or mapped by rank: its position in ``kept``, and x and z at the knots
     knots: dict[int, tuple[np.ndarray, np.ndarray]]
 
     @classmethod
-    def of(cls, X: Any, weight: np.ndarray, *, auto: bool = True, ranges: bool = False) -> Scaling:
+    def of(
+        cls, X: Any, weight: np.ndarray, *, auto: bool = True, ranges: bool = False, ramps: bool = False
+    ) -> Scaling:
         """Return the scaling for weighted rows.
+
+        With ``ramps``, a feature with three to ten values becomes ramps. The logit can then have a kink at
+        each value.
 
         With ``ranges``, a feature with only two values, such as the indicator of a category, is divided by
         the difference of these values. Two rows of different categories then have the same distance whether
@@ -69,6 +78,13 @@ class Scaling:
                 varies.append(j)
                 centre.append(low / 2 + high / 2)
                 spread.append(min(high - low, 2.0**1023))  # the difference may overflow
+                continue
+            if ramps and 3 <= len(values := _distinct(x)[0]) <= SCALING.few_values:
+                for pair in pairwise(values):
+                    knots[len(varies)] = np.array(pair), np.array([-1.0, 1.0])
+                    varies.append(j)
+                    centre.append(_median(x, fraction))
+                    spread.append(1.0)
                 continue
             size = float(np.abs(x).max())  # in this unit, squares neither overflow nor underflow
             unit = x / size
@@ -149,14 +165,31 @@ class Scaling:
             )
         return scaled.astype(np.float32)
 
+    def slopes(self, X: Any) -> np.ndarray:
+        """Return the derivative of each scaled value with respect to its feature; zero for clipped values."""
+        X = X[:, self.kept]
+        X = np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
+        slopes = np.where(np.abs((X - self.centre) / self.spread) < self.clip, 1 / self.spread, 0.0)
+        for j, (x, z) in self.knots.items():
+            steps = np.concatenate([[0.0], np.diff(z) / np.diff(x), [0.0]])
+            slopes[:, j] = steps[np.searchsorted(x, X[:, j])]
+        return slopes
+
     def inverse(self, scaled: np.ndarray) -> np.ndarray:
-        """Return the values of the kept features for given scaled values, or the nearest possible values."""
+        """Return the value of the feature of each column for given scaled values, or the nearest value.
+
+        The steps of all ramps of a feature are added up.
+        """
         with np.errstate(over="ignore"):
             X = scaled * self.spread + self.centre
         largest = np.finfo(np.float64).max
         np.clip(X, -largest, largest, out=X)
         for j, (x, z) in self.knots.items():
             X[:, j] = np.interp(scaled[:, j], z, x)
+        for feature in np.flatnonzero(np.bincount(self.kept) > 1):
+            ramps = np.flatnonzero(self.kept == feature)
+            starts = np.array([self.knots[j][0][0] for j in ramps.tolist()])
+            X[:, ramps] = (starts.min() + (X[:, ramps] - starts).sum(axis=1))[:, None]
         return X
 
     def restricted(self, features: np.ndarray) -> Scaling:
@@ -175,11 +208,22 @@ def _median(x: np.ndarray, fraction: np.ndarray) -> float:
 
 
 def columns(X: Any) -> Iterator[np.ndarray]:
-    """Return an iterator over the columns of X, dense and in float64."""
+    """Return an iterator over the columns of X as dense float64 arrays."""
     if sparse.issparse(X):
         X = sparse.csc_array(X)
         return (X[:, [j]].toarray().ravel().astype(np.float64) for j in range(X.shape[1]))
     return (np.asarray(X[:, j], dtype=np.float64) for j in range(X.shape[1]))
+
+
+def _distinct(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct values in ascending order, and the index of the value of each element.
+
+    Values that differ only by rounding errors count as equal.
+    """
+    values, code = np.unique(x, return_inverse=True)
+    size = np.maximum(np.abs(values[1:]), np.abs(values[:-1]))
+    new = np.append(True, values[1:] - values[:-1] > SCALING.equal * size)
+    return values[new], (np.cumsum(new) - 1)[code]
 
 
 def rank_knots(x: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -188,11 +232,9 @@ def rank_knots(x: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarra
     Values that differ only by rounding errors have the same rank. Otherwise such noise would be spread over
     many ranks.
     """
-    values, code = np.unique(x, return_inverse=True)
-    size = np.maximum(np.abs(values[1:]), np.abs(values[:-1]))
-    new = np.append(True, values[1:] - values[:-1] > SCALING.equal * size)
-    if new.sum() > 1:
-        values, code = values[new], (np.cumsum(new) - 1)[code]
+    values, code = _distinct(x)
+    if len(values) == 1:
+        values, code = np.unique(x, return_inverse=True)
     mass = np.bincount(code, weight)
     until = np.cumsum(mass)
     rank = (until - mass / 2) / until[-1]  # dividing by another sum could give ranks above 1

@@ -1,4 +1,4 @@
-r"""Exact Shapley values and interactions of sums of product kernels.
+r"""Exact Shapley values, interactions, partial dependence and gradients of sums of product kernels.
 
 The rbf and the Laplacian kernel are products over features, :math:`k(x, z) = \prod_j k_j(x_j, z_j)`. Consider
 background rows r with weights :math:`w_r`. The value of a set S of features is the mean decision value if the
@@ -74,21 +74,28 @@ class ProductExpansion:
     intercept: np.ndarray  # (n_outputs,)
     column: np.ndarray  # position in X of the column on which each feature depends
     features: Callable[[Any], Any]  # function that maps rows of X to features
+    slopes: Callable[[Any], Any]  # function that returns the derivative of each feature, or 1.0
 
     def outputs(self, features: Any) -> np.ndarray:
         """Return the decision values for given features of rows, (n_rows, n_outputs)."""
-        if not self.points.shape[0]:
-            return np.tile(self.intercept, (features.shape[0], 1))
-        factor, metric = (np.sqrt(self.width), "sqeuclidean") if self.squared else (self.width, "cityblock")
-        distance = cdist(_dense(features) * factor, _dense(self.points) * factor, metric)
-        return np.exp(-distance) @ self.coef.T + self.intercept
+        return self.kernel(features, self.points, self.width) @ self.coef.T + self.intercept
+
+    def kernel(self, features: Any, points: Any, width: np.ndarray) -> np.ndarray:
+        """Return the kernel values, products over the given features, (n_rows, n_points)."""
+        if not points.shape[0]:
+            return np.zeros((features.shape[0], 0))
+        if not self.squared:
+            return np.exp(-cdist(_dense(features) * width, _dense(points) * width, "cityblock"))
+        root = np.sqrt(width)
+        return np.exp(-cdist(_dense(features) * root, _dense(points) * root, "sqeuclidean"))
 
     def shapley(
         self, features: Any, background: Background, group: np.ndarray, interactions: bool, n_jobs: int | None
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Return Shapley values (n_rows, n_outputs, n_groups) and interactions.
 
-        ``group`` contains the number of the group of each column. Interactions are None unless requested.
+        ``group[j]`` is the index of the group to which column j belongs. Interactions are None unless
+        requested.
         """
         n, n_groups, n_outputs = features.shape[0], int(group.max(initial=-1)) + 1, len(self.intercept)
         n_values = n * n_outputs * n_groups
@@ -132,6 +139,42 @@ class ProductExpansion:
             if pairs is not None:
                 pairs[block] = both
         return values, pairs
+
+    def partial_dependence(
+        self, columns: list[int], grid: np.ndarray, background: Background, n_columns: int
+    ) -> np.ndarray:
+        """Return mean decision values (n_grid, n_outputs) over the background rows.
+
+        The columns ``columns`` of the background rows are set to the values in each row of ``grid``.
+        """
+        inside = np.isin(self.column, columns)
+        X = np.zeros((len(grid), n_columns))
+        X[:, columns] = grid
+        features, rest = self.features(X)[:, inside], background.features[:, ~inside]
+        near = self.kernel(features, self.points[:, inside], self.width[inside])
+        others = self.kernel(rest, self.points[:, ~inside], self.width[~inside])
+        return near @ (self.coef * (background.weight @ others)).T + self.intercept
+
+    def gradient(self, X: Any, n_columns: int) -> np.ndarray:
+        """Return the derivatives of the decision values with respect to the columns of X.
+
+        The result has the shape (n_rows, n_outputs, n_columns).
+        """
+        n, m = X.shape[0], len(self.intercept)
+        _check_memory(n * m * n_columns, n, n_columns)
+        out, points = np.zeros((n, m, n_columns)), _dense(self.points)
+        at_once = max(1, int(2e7) // max(points.size, 1))
+        for start in range(0, n, at_once):
+            block = slice(start, start + at_once)
+            u = _dense(self.features(X[block]))
+            K = self.kernel(u, points, self.width)
+            away = u[:, None, :] - points
+            inner = 2 * away if self.squared else np.sign(away)
+            slopes = np.einsum("ob,nb,nbj->noj", self.coef, K, inner) * -self.width
+            slopes *= np.atleast_2d(self.slopes(X[block]))[:, None, :]
+            for j, column in enumerate(self.column):
+                out[block][:, :, column] += slopes[:, :, j]
+        return out
 
 
 @dataclass(frozen=True, eq=False)

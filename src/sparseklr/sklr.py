@@ -52,7 +52,7 @@ class SKLR(KernelClassifier):
     .. math:: \tfrac12\|f\|^2 + C \sum_i w_i \log(1 + e^{\lambda - y_i f(x_i)}),
 
     where :math:`y_i = \pm 1` are the labels and :math:`w_i` the sample weights. The margin :math:`\lambda`
-    (``lam``) makes the model sparse: a row whose value :math:`y_i f(x_i)` is well above the margin has a
+    (``lam``) makes the model sparse: if :math:`y_i f(x_i)` is well above :math:`\lambda`, row i has a
     negligible coefficient, and the model drops it (see ``bound``). The other training rows are called the
     kept points. With ``lam=0`` the model is kernel logistic regression, which usually keeps every row. If C
     and ``lam`` grow at a fixed ratio, f / lam approaches the decision function of a support vector machine
@@ -61,8 +61,10 @@ class SKLR(KernelClassifier):
     solved for each class against the other classes, or a single problem with the softmax loss.
 
     The values f(x) are not logits. ``calibration`` determines how they are converted into probabilities.
-    ``decision_function`` returns the calibrated values: the logit of the second class, or one score for each
-    class.
+    ``decision_function`` returns calibrated values instead of f(x): with two classes the logit of the
+    probability of the second class, which is f(x) itself only for ``calibration=None``; with more classes one
+    score for each class. :class:`SparseKLR` usually gives more accurate probabilities; SKLR is for users who
+    need the model of the paper.
 
     Parameters
     ----------
@@ -74,9 +76,9 @@ class SKLR(KernelClassifier):
         smoother.
     nu : float or None, default=None
         Alternative to ``lam``: the required sum of the dual variables of each binary problem. A root search
-        finds the corresponding margin; the sum equals ``nu`` up to ``tol * nu``. ``nu`` must be below
-        ``2 * C * n_min``, where n_min is the size of the smaller class. For small values of ``nu``, the
-        margin is 0 and the model is kernel logistic regression.
+        finds the margin for which the sum equals ``nu`` up to ``tol * nu``. ``nu`` must be below
+        ``2 * C * n_min``, where n_min is the size of the smaller class. If the sum exceeds ``nu`` even with
+        margin 0, a warning is issued and the margin is 0, as in kernel logistic regression.
     kernel : {"rbf", "linear", "poly", "laplacian", "sigmoid", "precomputed"} or callable, default="rbf"
         A callable takes two arrays of rows and returns the matrix of kernel values.
     gamma : "scale" or float, default="scale"
@@ -86,44 +88,48 @@ class SKLR(KernelClassifier):
     working_set : {"mixed", "second-order", "first-order"}, default="mixed"
         Rule by which the solver selects pairs of variables; see :class:`sparseklr.dual.Settings`.
     tol : float, default=1e-3
-        The solver stops when the KKT violation is at most ``tol * max(1, lam)``. As in
-        :class:`~sklearn.svm.SVC`, the tolerance is relative to the margin. Probabilities need more accurate
-        solutions: with ``calibration="sigmoid"``, ``tol / 10`` replaces ``tol``, and with
-        ``calibration="link"``, the tolerance is not multiplied by the margin.
+        The solver stops when the KKT violation is at most ``tol * max(1, lam)``. The tolerance is relative to
+        the margin, as in :class:`~sklearn.svm.SVC`, where the margin is 1. Probabilities need more accurate
+        solutions. With ``calibration="sigmoid"``, ``tol / 10`` replaces ``tol``. With ``calibration="link"``,
+        the limit is ``tol`` itself, without the factor ``max(1, lam)``. With ``multi_class="softmax"``, the
+        solver also stops when the relative duality gap is at most ``tol / 10``.
     max_iter : int, default=-1
         Maximum number of pair steps for each binary problem; -1 for no limit. A pair step updates two dual
         variables.
     bound : float or None, default=None
-        The model drops training rows whose dual variable is at most ``bound``. None means
-        ``1e-9 * C * weight``.
+        Lower bound of the dual variables. A dual variable at this bound counts as zero, and the model drops
+        its training row. None means ``1e-9 * C * weight``.
     calibration : {"sigmoid", "link"} or None, default="sigmoid"
         Method that converts values f(x) into probabilities.
 
         - ``"sigmoid"``: the probability is ``sigmoid(slope * f + intercept)`` (Platt scaling). Slope and
-          intercept are fitted to values of f from cross-validation with at most five folds: the value of each
-          training row comes from a model that was fitted without its fold.
-        - ``"link"``: the probability p for which f minimises the expected margin loss, if the positive class
-          has probability p. This formula follows from the loss, so nothing is fitted.
+          intercept are fitted to values of f from stratified cross-validation with at most five folds: the
+          value of each training row comes from a model that was fitted without its fold. The final f is
+          fitted to all rows.
+        - ``"link"``: the probability :math:`p = \sigma(\lambda + f) / (\sigma(\lambda + f) + \sigma(\lambda -
+          f))` of the second class, where :math:`\sigma` is the sigmoid. This is the probability for which f
+          minimises the expected loss, so nothing is fitted. It is close to 1/2 wherever :math:`|f|` is well
+          below :math:`\lambda`, so it hardly distinguishes rows inside the margin.
         - None: the probability is ``sigmoid(f)``, equation 3 of the paper. It is far too confident for
           sparse models.
 
-        With ``multi_class="ovr"`` and more than two classes, the probability of each class is computed in
-        this way and divided by their sum. With ``multi_class="softmax"``, ``"sigmoid"`` fits a slope and an
-        offset for each class before the softmax, ``"link"`` gives the class probabilities for which f
-        minimises the expected softmax margin loss, and None means the softmax of f.
+        With ``multi_class="ovr"`` and more than two classes, such a probability is computed for each class
+        against the other classes, and the probabilities are divided by their sum. With
+        ``multi_class="softmax"``, ``"sigmoid"`` fits a slope and an offset for each class before the softmax,
+        ``"link"`` gives the class probabilities for which f minimises the expected softmax margin loss, and
+        None means the softmax of f.
     multi_class : {"ovr", "softmax"}, default="ovr"
         Treatment of more than two classes. ``"ovr"`` solves one binary problem for each class against the
         other classes. ``"softmax"`` minimises :math:`\tfrac12\sum_k\|f_k\|^2 + C\sum_i w_i\log\sum_k
         e^{\lambda[k\ne y_i] + f_k(x_i) - f_{y_i}(x_i)}` in one problem. All classes share the kept points, so
-        the model keeps fewer points than with ``"ovr"``. With ``"softmax"``, the solver also stops when the
-        relative duality gap is at most ``tol / 10``.
+        the model keeps fewer points than with ``"ovr"``.
     cache_size : float or "auto", default="auto"
         Memory for rows of the kernel matrix in MB. ``"auto"`` means 8 MB for each feature, but at least 64 MB
         and at most 256 MB. With sparse data or more than 64 features, ``"auto"`` means 2 GB. Above 64 MB, the
         cache never takes more than half of the available memory.
     class_weight : dict, "balanced" or None, default=None
-        Factor by which C is multiplied for each class. ``"balanced"`` gives all classes the same total
-        weight.
+        Factor by which C is multiplied for the rows of each class. ``"balanced"`` gives all classes the same
+        total weight.
     warm_start : bool, default=False
         Whether the next fit starts from the current solution. If the number of samples has changed, the fit
         starts from zero.
@@ -150,14 +156,16 @@ class SKLR(KernelClassifier):
     n_support_ : array (n_classes,)
         Number of kept points of each class.
     lam_ : array (n_outputs,)
-        The margin of each output. At the optimum it equals the slack rho of the paper.
+        The margin of each output. The primal problem in the paper has a variable rho, which equals this
+        margin at the optimum.
     sigmoid_ : array (n_outputs, 2) or None
-        Slope and intercept for each output with ``calibration="sigmoid"``, otherwise None.
+        With ``calibration="sigmoid"``, the slope and the intercept for each output; otherwise None.
     calibration_ : str or None
         The calibration of the fitted model.
     link_ : {"one-vs-rest", "softmax"}
-        With more than two classes, the probabilities are proportional to the sigmoids of the calibrated
-        outputs (``"one-vs-rest"``), or they are the softmax of these outputs (``"softmax"``).
+        With more than two classes, the probabilities are proportional to the sigmoids of the decision values
+        (``"one-vs-rest"``), or they are the softmax of the decision values (``"softmax"``). This attribute
+        does not depend on ``calibration``.
     kernel_ : :class:`~sparseklr.kernels.Kernel`
         The kernel with numeric parameters.
     gamma_ : float
@@ -268,7 +276,7 @@ class SKLR(KernelClassifier):
         samples = make_samples(X, y, weight, class_weight=self.class_weight, **kernel_parameters(self))
         joint = self.multi_class == "softmax" and len(samples.classes) > 2
         solve = self._solve_jointly if joint else self._solve_one_vs_rest
-        solved, sigmoid = solve(samples, self.solver_settings(), self._margin(joint))
+        solved, sigmoid = solve(samples, self._settings(), self._margin(joint))
         return {
             **expansion(samples, solved.coef, solved.intercept),
             **({"gamma_": samples.kernel.gamma} if has_gamma(samples.kernel.name) else {}),
@@ -330,13 +338,8 @@ class SKLR(KernelClassifier):
             raise ValueError(f"lam and nu cannot both be given; got lam={self.lam!r} and nu={self.nu!r}.")
         return float(self.C) / 10 if self.lam == "auto" else float(self.lam)
 
-    def solver_settings(self) -> Settings:
-        """Return the settings of the solver for the current parameters.
-
-        Returns
-        -------
-        sparseklr.dual.Settings
-        """
+    def _settings(self) -> Settings:
+        """Return the settings of the solver for the current parameters."""
         tol = self.tol / 10 if self.calibration == "sigmoid" else self.tol
         scale_tol = self.calibration != "link"
         return Settings(self.working_set, tol, self.max_iter, self.bound, scale_tol=scale_tol)

@@ -46,7 +46,7 @@ def select_best(results: Mapping[str, Any]) -> int:
 
 
 def select_sparsest_of_3(results: Mapping[str, Any]) -> int:
-    """Return the index of the sparsest of the three most accurate models, as in the tables of the paper."""
+    """Return the index of the sparsest of the three models with the highest scores, as in the paper."""
     score, fraction = results["mean_test_score"], results["mean_support_fraction"]
     ranked = np.lexsort((fraction, -np.round(score / _SAME_SCORE) * _SAME_SCORE))
     return _sparsest(results, ranked[:3])
@@ -79,9 +79,9 @@ SELECTION_RULES: dict[str, Callable[[Mapping[str, Any]], int]] = {
 class SKLRCV(SVCParameters, ClassifierMixin, BaseEstimator):
     r"""S-KLR (:class:`SKLR`) with C and lam chosen by cross-validation.
 
-    Every pair of C and lam is evaluated on every fold, and the chosen model is fitted to all rows. If the
-    calibration cannot change the score, the candidates of a fold are computed together as one warm-started
-    path (:func:`~sparseklr.klr_path`). This requires ``calibration=None`` or ``"link"``,
+    Every pair of C and lam (a *candidate*) is evaluated on every fold, and the chosen model is fitted to all
+    rows. If the calibration cannot change the score, the candidates are fitted together on each fold, as one
+    warm-started path (:func:`~sparseklr.klr_path`). This requires ``calibration=None`` or ``"link"``,
     ``multi_class="ovr"``, and a scorer based on ``predict`` or ``decision_function``. Otherwise every
     candidate is fitted separately.
 
@@ -267,7 +267,9 @@ class SKLRCV(SVCParameters, ClassifierMixin, BaseEstimator):
         if not isinstance(template, SKLR):
             raise TypeError(f"estimator must be an SKLR or None; got {self.estimator!r}.")
         if template.nu is not None:
-            raise ValueError(f"estimator.nu must be None: SKLRCV chooses lam; got nu={template.nu!r}.")
+            raise ValueError(
+                f"estimator.nu must be None, because SKLRCV chooses lam; got nu={template.nu!r}."
+            )
         replaced = dict.fromkeys(("C", "lam"), "in the estimator of SKLRCV, which chooses it")
         warn_of_unused(SKLR.__init__, template.get_params(deep=False), replaced)
         template = clone(template).set_params(warm_start=False)
@@ -381,7 +383,8 @@ def _checked_splits(
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return the splits of ``cv``.
 
-    An error is raised unless every training set has all classes, and every test set a row of positive weight.
+    An error is raised unless every training set contains all classes, and every test set contains a row of
+    positive weight.
     """
     splits = list(check_cv(cv, y, classifier=True).split(X, y, **metadata))
     if not splits:
@@ -392,7 +395,7 @@ def _checked_splits(
         if len(missing):
             names = ", ".join(map(str, missing))
             raise ValueError(
-                f"cv={cv!r}: the training rows of split {k} have no row of class {names}; every class "
+                f"cv={cv!r}: the training set of split {k} has no row of class {names}; every class "
                 "must be in every training set. Use stratified splits, or fewer splits."
             )
         if not counted[test].any():
@@ -464,14 +467,14 @@ class _Evaluation(NamedTuple):
             samples,
             self.Cs,
             self.lams,
-            model.solver_settings(),
+            model._settings(),
             cache_size=model.cache_size,
             n_jobs=model.n_jobs,
             check_saturation=check_saturation,
             done=self.done,
         )
         start = time.perf_counter()
-        outputs = path.outputs(X, n_jobs=model.n_jobs)
+        outputs = path.decision_function(X, n_jobs=model.n_jobs)
         shared_time = (time.perf_counter() - start) / self.lams.size
         measured = []
         for cell in np.ndindex(*self.lams.shape):

@@ -61,8 +61,8 @@ from .weights import weighted_classes
 # Margin lam of the S-KLR problem that selects points. With a margin this large, the loss is close to the
 # hinge loss.
 _MARGIN = 1000.0
-# Maximum number of pair steps per row in the selection of points, which does not need an exact optimum. The
-# solver usually takes 1 to 10 steps per row, but far more for unbounded kernels of unscaled features.
+# Maximum number of pair steps of the solver per row. The selection of points does not need an exact optimum.
+# The solver usually takes 1 to 10 steps per row, but far more for unbounded kernels of unscaled features.
 _STEPS_PER_ROW, _LEAST_ROWS = 100, 10_000
 
 
@@ -77,16 +77,20 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, KernelClassifier):
        kernel, and whether the kernel is wider than the default. Each feature gets a separate kernel
        coefficient if this lowers the loss on validation folds.
     2. Selection: S-KLR (:class:`SKLR`) with a large margin, which is nearly a support vector machine, selects
-       some of the training rows. With more than 5000 rows, the problem is solved for a random sample first,
-       and then up to two more times for the points selected so far and further rows inside the margin.
-    3. Refit: the coefficients of the selected points (usually at most 700) minimise the penalised negative
-       log-likelihood of all rows,
+       some of the training rows. With more than 5000 rows, up to three smaller problems are solved in turn,
+       until one of them selects at least 700 rows. The first problem contains a random sample of 5000 rows.
+       Each further problem contains the rows that the previous one selected, and up to 5000 other rows with
+       :math:`y f(x) < \lambda`.
+    3. Refit: the coefficients of the selected points minimise the penalised negative log-likelihood of all
+       rows,
 
        .. math:: \tfrac12\|f\|^2 + C \sum_i w_i \log(1 + e^{-y_i f(x_i)}),
 
-       where C has the smallest leave-one-out loss. C is chosen with a model on other points, which do not
-       depend on the labels: all distinct rows if there are at most 300, otherwise a random subset of them. f
-       is then multiplied by a factor (``slope_``) that corrects the shrinkage caused by the penalty.
+       where :math:`w_i` are the sample weights. C is chosen by the approximate leave-one-out log-loss of a
+       model on other points: all distinct rows if there are at most 300, otherwise a random subset of them.
+       Leave-one-out on the selected points would be far too optimistic, because the labels of all rows
+       influence which points are selected. f is then multiplied by a factor (``slope_``) that corrects the
+       shrinkage caused by the penalty, and the intercept is fitted again.
     4. Pruning: points are dropped as long as the predicted probabilities stay nearly the same, and the
        coefficients of the other points are fitted again.
 
@@ -96,16 +100,21 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, KernelClassifier):
     With more than two classes, each class has a function :math:`f_k` on the same points. The class
     probabilities are the softmax of the functions, the penalty is the sum of their squared norms, and the
     loss is the cross-entropy. S-KLR selects points for each class against the other classes. Pruning drops
-    points for all classes together. Cross-validation replaces leave-one-out in all steps.
+    points for all classes together. Cross-validation replaces leave-one-out in all steps, also where the name
+    of an attribute contains ``loo``.
+
+    Besides the methods of every scikit-learn classifier, there are :meth:`familiarity` (is a row similar to
+    the training rows?), :meth:`predict_set`, :meth:`predict_interval`, :meth:`explain`, and the options
+    ``return_std`` of :meth:`decision_function` and ``moderated`` of :meth:`predict_proba`.
 
     Parameters
     ----------
     C : float or "auto", default="auto"
         Weight of the log-likelihood of one observation relative to the squared norm of f. A smaller C means
-        stronger regularisation. ``"auto"`` chooses C by the approximate leave-one-out log-loss, together with
-        an affine recalibration of f, which corrects the shrinkage caused by the penalty.
+        stronger regularisation. ``"auto"`` chooses a power of ten by the approximate leave-one-out log-loss.
+        The loss is computed after a recalibration of f, whose factor becomes ``slope_``.
     kernel : {"auto", "rbf", "laplacian", "linear", "poly", "sigmoid", "precomputed"} or callable
-        ``"auto"``, the default, chooses between rbf and Laplacian by leave-one-out. A callable takes two
+        ``"auto"`` chooses the rbf or the Laplacian kernel by the leave-one-out log-loss. A callable takes two
         arrays of rows and returns the matrix of kernel values.
     gamma : {"scale", "auto"} or float, default="scale"
         Kernel coefficient for the scaled features. ``"scale"`` means ``1 / (n_features * v)``, where v is the
@@ -117,34 +126,41 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, KernelClassifier):
     degree, coef0 : float, default=3, 0
         Parameters of the polynomial kernel. The sigmoid kernel also uses ``coef0``.
     scale : "auto" or None, default="auto"
-        ``"auto"`` standardises the features and clips them at four standard deviations. A feature with values
-        beyond four standard deviations and a skewness above 1.5 is mapped by rank to a normal distribution. A
-        feature with only two values is divided by their difference instead. Sparse matrices are only divided
-        by the standard deviations, so that zeros stay zero. None uses the features unchanged. Precomputed and
-        callable kernels always use X unchanged.
+        ``"auto"`` standardises the features and clips them at four standard deviations from their means. A
+        feature with values beyond this limit and a skewness above 1.5 is mapped by rank to a normal
+        distribution. A feature with only two values is divided by their difference instead. The columns of
+        sparse matrices are only divided by their standard deviations, so that zeros stay zero. None uses the
+        features unchanged. Precomputed and callable kernels always use X unchanged.
     relevance : {"features", "shared"}, default="features"
         ``"features"`` gives each feature a separate kernel coefficient if this reduces the log-loss on
         validation folds. The coefficients are computed from the mean squared derivatives of the decision
         function of a first model. ``"shared"`` uses ``gamma`` for all features. Sparse matrices, and kernels
         other than rbf and Laplacian, always use ``"shared"``.
     box : float, default=10
-        Parameter of the selection step: the C of the support vector machine that the selection approximates
-        by S-KLR with ``lam=1000`` and ``C=1000 * box``. The name refers to the constraint :math:`0 \le
-        \alpha_i \le` ``box`` on the dual variables of this machine. A larger value usually selects fewer
-        points. The refit of the coefficients does not use ``box``, so its effect on the probabilities is
-        small.
+        Parameter of the selection step: the C of the support vector machine that the selection approximates.
+        The selection solves S-KLR with ``lam=1000`` and ``C=1000 * box``, because S-KLR with a large margin
+        is close to a support vector machine with parameter ``C / lam``. The name refers to the box
+        constraints :math:`0 \le \alpha_i \le` ``box`` :math:`\cdot\, w_i` on the dual variables of the
+        support vector machine, where :math:`w_i` are the sample weights divided by their mean. A larger value
+        makes rows inside the margin more costly, so it usually selects fewer points. The refit of the
+        coefficients does not use ``box``, so its effect on the probabilities is small.
     prune : float, default=0.05
         Tolerance of the pruning step. Backward elimination ranks the points by importance, the least
-        important points are dropped, and the coefficients of the others are fitted again. The mean
-        Kullback-Leibler divergence of the pruned from the unpruned model on the training rows, also after
-        recalibration, must not exceed ``prune`` times the standard error of the leave-one-out loss. A larger
-        value keeps fewer points. With 0, this step drops points only to satisfy ``max_points``; the refit
-        itself may use fewer points than were selected (``n_selected_``).
+        important points are dropped, and the coefficients of the others are fitted again. Let p and q be the
+        class probabilities of a training row before and after pruning. The mean Kullback-Leibler divergence
+        KL(p || q) over the training rows must not exceed ``prune`` times the standard error of
+        ``loo_log_loss_``. The divergence is computed without recalibration, with recalibration, and with
+        recalibrated values of f that are shrunk until the training loss equals the leave-one-out loss; the
+        largest of the three values counts. A larger ``prune`` keeps fewer points. With 0, this step drops
+        points only to satisfy ``max_points``. The model may still have fewer points than were selected
+        (``n_selected_``), because the refit drops points whose kernel functions are linear combinations of
+        others up to rounding, and usually draws 700 points at random if more are selected.
     max_points : int or None, default=None
-        Maximum number of points of the model; None for no limit. The limit is enforced even if the divergence
-        then exceeds the tolerance ``prune``.
+        Maximum number of points of the model; None for no limit. The limit holds even if the divergence then
+        exceeds the tolerance (see ``prune``).
     tol : float, default=1e-3
-        The selection stops when the KKT violation, divided by the margin, is at most ``tol``.
+        Tolerance of the selection step. The solver stops when the KKT violation, divided by the margin, is at
+        most ``tol``. The accuracy of the refit does not depend on ``tol``.
     cache_size : float or "auto", default="auto"
         Memory for rows of the kernel matrix in MB. ``"auto"`` means 8 MB for each feature, but at least 64 MB
         and at most 256 MB. With sparse data or more than 64 features, ``"auto"`` means 2 GB. Above 64 MB, the
@@ -183,38 +199,42 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, KernelClassifier):
     gamma_ : float
         The kernel coefficient common to all features; absent for kernels without this parameter.
     relevance_ : array (n_features,)
-        The kernel coefficient of each scaled feature, as in
-        :math:`k(x, z) = \exp(-\sum_j \gamma_j (x_j - z_j)^2)`; 0 for a constant feature.
+        The kernel coefficient :math:`\gamma_j` of each scaled feature: :math:`k(x, z) = \exp(-\sum_j \gamma_j
+        (x_j - z_j)^2)` for the rbf kernel, with :math:`|x_j - z_j|` instead of the square for the Laplacian
+        kernel; 0 for a constant feature.
     scaling_ : :class:`~sparseklr.scaling.Scaling` or None
         The scaling of the features; None for precomputed and callable kernels.
     C_, slope_ : array (1,)
-        C of the likelihood, and the factor by which recalibration multiplies f. Both are common to all
-        classes. The factor is at least 1. It is 1 if C was given, if fewer than 60 observations are outside
-        the largest class, or if a larger factor does not lower the estimated loss.
+        C of the likelihood, and the factor by which the recalibration multiplies f after the fit. Both are
+        common to all classes. The intercept is then fitted again, so that the mean probability of each class
+        on the training rows equals its frequency. The factor is at least 1. It is 1 if C was given, if fewer
+        than 60 observations are outside the largest class, or if a larger factor does not lower the estimated
+        loss.
     link_ : str
-        ``"softmax"``: the probabilities of more than two classes are the softmax of ``decision_function``.
+        ``"softmax"``: with more than two classes, the probabilities are the softmax of the decision values.
     search_results_ : dict of arrays
         Table of the evaluated kernels, in order of evaluation, with the columns ``kernel``, ``gamma``, ``C``,
         ``log_loss`` (leave-one-out), ``standard_error`` and ``seconds``. Without a search, the table contains
         only the kernel of the model.
     loo_log_loss_ : float
-        Leave-one-out log-loss of the model with which C was chosen (step 3). It is an estimate of the
-        log-loss of the fitted model on new rows. In two cases, cross-validation replaces leave-one-out: with
-        more than two classes, and with up to 300 distinct rows if the features have separate kernel
-        coefficients. In the second case, these coefficients are learned again without each of five folds. In
-        the first case, there are ten folds with up to 500 observations, and otherwise five.
+        Leave-one-out log-loss of the model with which C was chosen (step 3), which has other points than the
+        fitted model. It estimates the log-loss of the fitted model on new rows. Cross-validation replaces
+        leave-one-out in two cases. With more than two classes, there are ten folds with up to 500
+        observations, and otherwise five. With up to 300 distinct rows whose features have separate kernel
+        coefficients, there are five folds, and the coefficients for each fold are learned on the others.
     validation_log_loss_ : float or None
-        Log-loss of models with the chosen kernel on validation folds, if ``gamma="auto"`` and leave-one-out
-        preferred a kernel or width other than the first one; otherwise None. Report this estimate instead of
-        ``loo_log_loss_``, which is optimistic because the width was chosen to minimise it.
+        Log-loss of models with the chosen kernel on validation folds. None unless ``gamma="auto"`` and the
+        leave-one-out loss was smallest for a kernel or width other than the first one. Report this estimate
+        instead of ``loo_log_loss_``, which is optimistic because the width was chosen to minimise it.
     loo_decision_function_ : array (n_samples,) or (n_samples, n_classes)
         Approximate leave-one-out decision values of the model with which C was chosen (step 3); with more
         than two classes, cross-validated decision values. Rows of weight 0 have NaN. With more than 10,000
         distinct rows, rows outside the sample have the decision values of the model fitted to the sample.
     n_observations_ : int
-        Number of independent observations. This is the number of rows of positive weight, where a row of
-        integer weight w counts w times. If the labels of equal rows show that these rows are copies of one
-        observation, it is the number of distinct rows.
+        Number of independent observations. This is usually the number of rows of positive weight. If all
+        weights are integer multiples of a common unit, a weight of w units counts as w observations; the unit
+        is as large as possible, so equal weights count as one observation each. If the labels of equal rows
+        show that these rows are copies of one observation, it is the number of distinct rows.
     n_iter_ : int
         Number of pair steps of the solver in the last problem of the selection.
     converged_ : bool
@@ -237,12 +257,13 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, KernelClassifier):
 
     Notes
     -----
-    Multiplying all weights by a common factor has no effect. Up to rounding, a row of weight 2 is equivalent
-    to a repeated row, and the order of the rows has no effect. A warning is issued if the leave-one-out loss
-    is not below the loss of the class fractions; with ``C="auto"`` and at least two observations of each
-    class, the model then predicts the class fractions. A warning is also issued if the training loss exceeds
-    the leave-one-out loss by more than one standard error. The pages "The refit" and "Choosing the kernel" of
-    the documentation describe the choice of C, of the kernel and of the points on which C is chosen.
+    Multiplying all weights by a common factor has no effect. Among rows of weight 1, a row of weight 2 is
+    equivalent to a repeated row, up to rounding. The order of the rows has no effect either. A warning is
+    issued if the leave-one-out loss is not below the loss of the class fractions; with ``C="auto"`` and at
+    least two observations of each class, the model then predicts the class fractions. A warning is also
+    issued if the training loss exceeds the leave-one-out loss by more than one standard error. The pages "The
+    refit" and "Choosing the kernel" of the documentation describe the choice of C, of the kernel and of the
+    points on which C is chosen.
 
     References
     ----------
@@ -542,15 +563,23 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, KernelClassifier):
         expansion = super()._product_expansion()
         if self.scaling_ is None:
             return expansion
-        return replace(expansion, column=self.scaling_.kept, features=self._features)
+        scaling, factors = self.scaling_, _factors(self.scaling_, self.relevance_, self.kernel_)
+        return replace(
+            expansion,
+            column=scaling.kept,
+            features=self._features,
+            slopes=lambda rows: scaling.slopes(rows) * factors,
+        )
 
     # -- uncertainty ------------------------------------------------------------------------------
 
     def decision_function(self, X: Any, return_std: bool = False) -> Any:
         """Return the decision values of the rows: logits of the second class, or one score for each class.
 
-        With more than two classes, the probabilities are the softmax of the scores. Far from all kept points,
-        a model with the rbf or the Laplacian kernel predicts a constant.
+        With more than two classes, the probabilities are the softmax of the scores. The values of the rbf and
+        Laplacian kernels fall to 0 far from all kept points. With ``scale=None``, the decision value
+        therefore tends to ``intercept_`` there. With ``scale="auto"``, features are clipped, so the decision
+        value is constant beyond the limits, but the constants differ between directions.
 
         Parameters
         ----------
@@ -630,7 +659,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, KernelClassifier):
         ]
 
     def keep_prediction_only(self) -> Self:
-        """Drop leave-one-out values and the posterior, which prediction does not need.
+        """Drop the leave-one-out values and the posterior, which predictions do not need.
 
         The size of these attributes grows with the training data or with the square of the number of kept
         points. Standard deviations and moderated probabilities are no longer available afterwards.
@@ -658,14 +687,19 @@ def _relevance(
     return relevance
 
 
+def _factors(scaling: Scaling, relevance: np.ndarray, kernel: Kernel) -> np.ndarray:
+    """Return factors on the scaled features, which give each feature its ``relevance`` in the kernel."""
+    widths = relevance[scaling.kept] / kernel.gamma
+    return np.sqrt(widths) if kernel.name == "rbf" else widths
+
+
 def _compared_features(rows: Any, scaling: Scaling | None, relevance: np.ndarray, kernel: Kernel) -> Any:
     """Return the arguments of the kernel: scaled features multiplied by the factors of their relevance."""
     if scaling is None:
         return rows
     scaled = scaling.transform(rows)
     if not sparse.issparse(scaled):
-        widths = relevance[scaling.kept] / kernel.gamma
-        scaled *= np.sqrt(widths) if kernel.name == "rbf" else widths
+        scaled *= _factors(scaling, relevance, kernel)
     return scaled.astype(rows.dtype, copy=False)
 
 

@@ -20,7 +20,7 @@ _LOSS_WEIGHTS = 1e-75, 1e75
 
 
 def check_weight(sample_weight: Any, n_samples: int) -> np.ndarray:
-    """Return sample weights as float64 (1 if None is given); raise an error unless they are valid.
+    """Return sample weights as float64, all 1 for None; raise an error unless they are valid.
 
     Weights must be finite and non-negative, and at least one weight must be positive.
     """

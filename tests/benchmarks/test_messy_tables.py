@@ -1,4 +1,4 @@
-"""The files of ``benchmarks/messy_tables.py``: right kinds, right words, the accuracy of the clean file."""
+"""The files of ``benchmarks/messy_tables.py``: expected kinds, messages and accuracy."""
 
 from __future__ import annotations
 

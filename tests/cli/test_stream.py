@@ -178,11 +178,14 @@ def test_errors_for_options_that_cannot_be_streamed(parts, model, tmp_path, caps
     output = ["-o", str(tmp_path / "x.sklr")]
     data, compact = f"{parts}/part-*.parquet", ["--model", "compact", "--target", "outcome"]
     for argv, message in (
-        (["fit", data, "--target", "outcome", *output], "a folder or a pattern requires --model compact"),
+        (
+            ["fit", data, "--target", "outcome", *output],
+            "a folder or a file pattern requires --model compact",
+        ),
         (["fit", "-", *compact, "--memory", "1GB", *output], "standard input can be read only once"),
         (
             ["fit", data, *compact, "--categorical", "x0", *output],
-            "--categorical: not available for a fit that reads in blocks",
+            "--categorical is not available for a fit that reads in blocks",
         ),
         (["fit", data, "--model", "compact", *output], "--target is required"),
         (["fit", data, *compact, "--memory", "much", *output], "expected a size such as 500MB"),
@@ -191,8 +194,8 @@ def test_errors_for_options_that_cannot_be_streamed(parts, model, tmp_path, caps
             ["fit", data, *compact, "--scheduler", "tcp://127.0.0.1:1", *output],
             "no Dask scheduler responds at this address",
         ),
-        (["predict", str(model), data, "--keep", "-o", str(tmp_path / "p.csv")], "--keep: not available"),
-        (["predict", str(model), data, "--na", "-9", "-o", str(tmp_path / "p.csv")], "--na: not available"),
+        (["predict", str(model), data, "--keep", "-o", str(tmp_path / "p.csv")], "--keep is not available"),
+        (["predict", str(model), data, "--na", "-9", "-o", str(tmp_path / "p.csv")], "--na is not available"),
     ):
         assert main(argv) == 2
         error = capsys.readouterr().err

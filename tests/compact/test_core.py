@@ -70,7 +70,7 @@ SHAPES = [(37, 3, 5, 2), (300, 5, 4, 3), (700, 2, 9, 2), (530, 1, 1, 4), (16, 4,
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(("single", "digits"), [(False, 1e-12), (True, 1e-5)])
 def test_sums(shape, single, digits) -> None:
-    """Loss, derivatives and decision values against the formulas written out."""
+    """Loss, derivatives and decision values agree with explicit formulas."""
     q = problem(*shape)
     model = (q.points, q.gamma, q.coef, q.intercept)
     rows = q.rows(single)

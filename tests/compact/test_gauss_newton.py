@@ -40,7 +40,7 @@ def blocks_of(rows, n_jobs=1):
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("shared", [False, True])
 def test_gradient_against_finite_differences(n_classes, shared):
-    """Along random directions; kernel values are float32, which leaves differences an error of about 1e-4."""
+    """Slopes along random directions agree; float32 kernel values give differences an error of 1e-4."""
     rows, model = problem(n_classes)
     objective, parameters = (
         RowsObjective(blocks_of(rows), n_classes, 2.0, shared),
@@ -63,7 +63,7 @@ def outputs_of(model, X):
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("shared", [False, True])
 def test_information_agrees_with_its_definition(n_classes, shared):
-    """Derivatives of the outputs by differences in double precision, for every column of each row's root."""
+    """The derivatives of the outputs are computed by differences, for each column of the root."""
     rows, model = problem(n_classes, n=40)
     m, C = rows.n_outputs, 3.0
     again = rows.take(np.repeat(np.arange(40), m))  # row i gives column i modulo m
@@ -119,7 +119,7 @@ def start_and_rows(n=4000):
 
 @pytest.mark.numerical
 def test_optimum_agrees_with_lbfgs():
-    """Curvature from a quarter of the rows; both end at the same value of J, and the gradient vanishes."""
+    """With curvature from a quarter of the rows, both end at the same J, and the gradient vanishes."""
     rows, start = start_and_rows()
     sample = rows.take(np.arange(1000))
     sample = replace(sample, weight=4 * sample.weight)

@@ -1,4 +1,4 @@
-"""The fit to all rows is no worse than those of the folds, or fit warns."""
+"""The fit to all rows is no worse than the fits of the folds, or a warning is issued."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ def lose(fit: AllRows) -> Candidate:
 def test_a_poor_optimum_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = make_moons(300, noise=0.3, random_state=0)
     monkeypatch.setattr(AllRows, "fitted", lose)
-    with pytest.warns(UserWarning, match=r"exceeds the validation log-loss.*random_state or n_points"):
+    with pytest.warns(UserWarning, match=r"exceeds the validation log-loss.*Try another n_points"):
         CompactKLR().fit(X, y)
 
 
 @pytest.mark.slow
 def test_fold_model_keeps_its_own_features() -> None:
-    """relevance="sparse": a model that starts from a fold has the features of that fold."""
+    """With relevance="sparse", a model that starts from a fold has the features of that fold."""
     X, y = make_moons(300, noise=0.3, random_state=0)
     X = np.column_stack([np.random.default_rng(0).normal(size=(300, 4)), X])
     with pytest.MonkeyPatch.context() as patch:

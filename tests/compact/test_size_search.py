@@ -24,7 +24,7 @@ MANY = SEARCH.many_points
 
 
 def stages(*sizes_and_losses: tuple[int, float], spread: float = 1e-6) -> tuple[list[Stage], Validation]:
-    """Stages of given mean loss on 1000 rows; ``spread`` is that of the differences between two of them."""
+    """Return stages with given mean losses on 1000 rows; their differences have the given spread."""
     found = []
     for n_points, loss in sizes_and_losses:
         noise = np.random.default_rng(n_points).normal(size=1000)
@@ -53,7 +53,7 @@ def test_choose_takes_the_smallest_nearly_best_size(losses, spread, chosen) -> N
 
 
 def test_a_smaller_and_better_model_is_never_passed_over() -> None:
-    """Although a larger and worse model is within a standard error of the best, and it is not."""
+    """It is chosen even if the larger, worse model is within a standard error of the best and it is not."""
     found, validation = stages((0, 0.6), (2, 0.3), (4, 0.31), (8, 0.29))
     noise = np.random.default_rng(0).normal(size=1000)
     found[2] = replace(found[2], losses=found[2].losses + noise - noise.mean())

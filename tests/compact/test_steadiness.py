@@ -26,7 +26,7 @@ def test_permuted_features_permute_the_model(load) -> None:
 
 
 def test_noise_of_the_size_of_rounding_does_not_change_the_fit() -> None:
-    """Also where a skewed feature has equal values, whose ranks must not become a spread of ranks."""
+    """This holds even if a skewed feature has equal values, which noise must not spread over many ranks."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 3))
     X[:, 2] = np.where(rng.random(300) < 0.5, -0.3, np.exp(2 * X[:, 2]))
@@ -38,13 +38,19 @@ def test_noise_of_the_size_of_rounding_does_not_change_the_fit() -> None:
 
 
 def test_noise_on_equal_rows_does_not_change_the_fit() -> None:
-    """Equal rows count as one row, and so they do if rounding errors tell them apart."""
+    """Rows that differ only by rounding errors count as one row, like equal rows."""
     rng = np.random.default_rng(0)
     X = rng.integers(4, size=(200, 3)) / 3
     y = X[:, 0] + X[:, 1] * X[:, 2] + 0.5 * rng.normal(size=200) > 0.8
     noisy = X * (1 + 1e-9 * rng.normal(size=X.shape))
     one, other = CompactKLR().fit(X, y), CompactKLR().fit(noisy, y)
     np.testing.assert_allclose(one.predict_proba(X), other.predict_proba(X), atol=1e-6)
+
+
+def test_the_seed_does_not_matter_for_rows_in_memory() -> None:
+    X, y = load_wine(return_X_y=True)
+    one, other = CompactKLR().fit(X, y), CompactKLR(random_state=1).fit(X, y)
+    np.testing.assert_array_equal(one.predict_proba(X), other.predict_proba(X))
 
 
 def test_nearly_equal_values_have_one_rank() -> None:

@@ -128,7 +128,7 @@ def test_fit_raises_on_nan_kernel_values(fit) -> None:
 
 @pytest.mark.parametrize("fit", [FITS["SparseKLR"], FITS["klr_path"], FITS["HalfKLR"]])
 def test_the_row_named_is_the_one_that_is_too_large(fit) -> None:
-    """Its products with all other rows overflow as well."""
+    """The row is named although its products with all other rows overflow as well."""
     X = np.random.default_rng(0).normal(size=(60, 3))
     y = X[:, 0] > 0
     X[7] *= 1e200
@@ -147,7 +147,7 @@ def test_error_of_an_intermittent_callable_names_no_row() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_the_named_row_has_non_finite_values(seed: int) -> None:
-    """Even if the solver finds it while most points are shrunk."""
+    """The row is correct even if the solver finds the value while most points are shrunk."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(0.1, 1, size=(2500, 2))
     y = np.where(X[:, 0] - X[:, 1] + 0.05 * rng.normal(size=2500) > 0, 1.0, -1.0)
@@ -297,7 +297,7 @@ needs_linux = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="
 @needs_linux
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_no_memory_is_a_memory_error(n_jobs: int) -> None:
-    """Even from within a parallel loop."""
+    """MemoryError is raised even if the allocation fails within a parallel loop."""
     assert run_python(LIMITED.replace("N_JOBS", str(n_jobs))).split() == ["MemoryError"] * 2
 
 
@@ -377,7 +377,7 @@ def test_incompatible_points_raise() -> None:
 
 @pytest.mark.skipif(platform.machine() != "x86_64" or not Path("/proc/cpuinfo").exists(), reason="x86 Linux")
 def test_wide_loops_need_all_processor_features() -> None:
-    """x86-64-v3 and v4 of the System V ABI, in the names of Linux."""
+    """The features are those of x86-64-v3 and v4 in the System V ABI, under their names in Linux."""
     flags = set(Path("/proc/cpuinfo").read_text().split("flags", 1)[1].split("\n", 1)[0].split())
     has_v3 = {"avx2", "fma", "bmi1", "bmi2", "abm", "movbe", "f16c"} <= flags
     has_v4 = has_v3 and {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"} <= flags

@@ -63,7 +63,7 @@ def test_distance_of_equal_rows_is_zero(name, make, dtype) -> None:
 
 
 def test_float32_error_bound() -> None:
-    """What the docstring of Kernel.row_source states: about 1e-7 times gamma times the squared spread."""
+    """The error is the one that Kernel.row_source states: about 1e-7 times gamma times the squared spread."""
     X = np.random.default_rng(0).random((3000, 20))
     gamma = 0.5
     spread = gamma * ((X - 0.5) ** 2).sum(axis=1).max()
@@ -132,7 +132,7 @@ def test_check_gram_tolerates_rounding_only() -> None:
 
 @pytest.mark.slow
 def test_baseline_loops_agree_with_the_wide_ones() -> None:
-    """The same fit in processes restricted to fewer instructions."""
+    """The fit gives the same result in processes that are restricted to fewer instructions."""
     script = (
         "import numpy as np; from sparseklr import SparseKLR, _core; rng = np.random.default_rng(0);"
         "X = rng.normal(size=(300, 5)); y = X[:, 0] + rng.normal(size=300) > 0;"

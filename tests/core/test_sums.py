@@ -30,7 +30,7 @@ def test_sums_of_signs(n_features: int) -> None:
 
 def test_lengths_are_checked() -> None:
     ones = np.ones(3)
-    with pytest.raises(ValueError, match="of one length"):
+    with pytest.raises(ValueError, match="the same length"):
         _core.affine_loss(ones, ones, np.ones(2), 1.0, 0.0)
     with pytest.raises(ValueError, match=r"Z \(m, p\)"):
         _core.sign_sums(np.ones((3, 2)), np.ones((2, 3)), np.ones((3, 2)), np.ones((3, 2)))

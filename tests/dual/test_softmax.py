@@ -406,7 +406,7 @@ def test_a_class_of_one_row() -> None:
 
 @pytest.mark.parametrize("lam", [0.0, 100.0])
 def test_all_rows_equal(lam: float) -> None:
-    """Without information, f = 0 and the intercepts are those of the class fractions (lam = 0)."""
+    """If all rows are equal, f = 0, and with lam = 0 the intercepts are those of the class fractions."""
     codes = np.repeat(np.arange(3), [10, 20, 30])
     solution = solve(np.ones((60, 60)), codes, 1e3, lam, tol=1e-9)
     assert np.abs(solution.F).max() <= 1e-6 * (1 + lam)

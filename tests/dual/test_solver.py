@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 from hypothesis import assume, example, given, settings
@@ -48,7 +50,7 @@ problems = {
 def test_certificate(
     seed: int, n: int, kernel: str, weighted: bool, log_C: float, share: float, working_set: str
 ) -> None:
-    """Status, violation and gap agree with values recomputed from alpha, converged or not."""
+    """Status, violation and gap agree with values recomputed from alpha, whether or not the run converged."""
     K, y, weight = draw_problem(seed, n, kernel, weighted)
     C, cap = 10**log_C, 100_000
     solution = solve_dual(
@@ -209,11 +211,11 @@ def test_shrinking_does_not_change_the_optimum() -> None:
 
 
 def test_settings_of_the_paper() -> None:
-    """Stops at a violation of 1e-5 or after 10000 steps; alpha stays 1e-5 away from the ends of its box."""
+    """The solver stops at a violation of 1e-5 or after 10000 steps; alpha stays 1e-5 inside its box."""
     K, y, _ = draw_problem(0, 80, "linear", False)
     ends = []
     for C in (1e-2, 1e6):  # the latter needs millions of steps
-        solution = solve_dual(K, y, C=C, lam=0.0, **Settings.paper())
+        solution = solve_dual(K, y, C=C, lam=0.0, **asdict(Settings.paper()))
         box = np.full(len(y), C)
         again = DualProblem(y, box, np.full(len(y), 1e-5), 0.0).kkt_violation(
             solution.alpha, K @ (solution.alpha * y)

@@ -87,7 +87,7 @@ def test_a_huge_margin_preserves_the_digits_of_F(lam: float) -> None:
 
 
 def test_paths_do_not_continue_from_a_stalled_solution(monkeypatch) -> None:
-    """Otherwise the rounding errors of its F would persist in all later solutions."""
+    """The rounding errors in F of a stalled solution would otherwise persist in all later solutions."""
     starts = []
 
     def solve(*args, above: np.ndarray, **kwargs) -> smo.Solution:
@@ -181,7 +181,7 @@ def test_the_solver_checks_its_arrays(change: dict, message: str) -> None:
 
 
 def test_an_interruption_leaves_a_consistent_solution(monkeypatch) -> None:
-    """At any time: while most points are shrunk, or while F is updated."""
+    """The interruption may happen at any time: while most points are shrunk, or while F is updated."""
     monkeypatch.setattr(smo, "POLL_SECONDS", 0.0)
     rng = np.random.default_rng(1)
     X = rng.normal(size=(1500, 2))  # well separated: most points settle at a bound

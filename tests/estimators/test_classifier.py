@@ -387,7 +387,7 @@ def test_pandas_pipeline_search(moons) -> None:
 
 
 def test_predict_is_the_most_probable_class_up_to_rounding() -> None:
-    """Outputs may differ by rounding in the opposite direction to the probabilities."""
+    """Rounding may order two outputs differently from their probabilities."""
 
     class GivenOutputs(PointClassifier):
         classes_ = np.arange(3)

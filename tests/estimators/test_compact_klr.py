@@ -230,6 +230,36 @@ def test_bounded_features_keep_their_shape() -> None:
     np.testing.assert_allclose(scaling.transform(X), z)
 
 
+def test_few_values_become_ramps() -> None:
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.choice([0.0, 1, 5], 100), rng.normal(size=100), rng.integers(2, size=100)])
+    noisy = X * (1 + 1e-9 * rng.normal(size=X.shape))
+    scaling = Scaling.of(X, np.ones(100), ramps=True)
+    np.testing.assert_array_equal(scaling.kept, [0, 0, 1, 2])
+    scaled = scaling.transform(X)
+    np.testing.assert_array_equal(scaled[:, :2], np.where(X[:, :1] >= [1, 5], 1, -1))
+    np.testing.assert_allclose(scaling.transform(np.array([[3.0, 0, 0]]))[0, :2], [1, 0])
+    np.testing.assert_allclose(scaling.inverse(scaled), X[:, scaling.kept], atol=1e-12)
+    again = Scaling.of(noisy, np.ones(100), ramps=True)
+    np.testing.assert_allclose(again.transform(noisy), scaled, atol=1e-6)
+    assert len(Scaling.of(rng.integers(11, size=(500, 1)), np.ones(500), ramps=True).kept) == 1
+
+
+def test_a_feature_with_few_values_counts_once() -> None:
+    """The logit has a kink at 2; attributes of the model have one entry for each feature."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(5, size=400), rng.normal(size=400), rng.normal(size=400)])
+    y = 2 * np.abs(X[:, 0] - 2) + X[:, 1] + rng.normal(size=400) > 2.5
+    model = CompactKLR().fit(X, y)
+    assert len(model.scaling_.kept) == 6
+    assert model.relevance_.shape == model.feature_importances_.shape == (3,)
+    assert model.feature_importances_.sum() == pytest.approx(1)
+    assert model.feature_importances_[0] > model.feature_importances_[2]
+    assert ((model.points_[:, 0] >= 0) & (model.points_[:, 0] <= 4)).all()
+    again = clone(model).set_params(warm_start=True).fit(X, y).fit(X, y)
+    assert log_loss(y, again.predict_proba(X)) < 1.05 * log_loss(y, model.predict_proba(X))
+
+
 def test_outliers_are_clipped() -> None:
     X = np.append(np.linspace(-1, 1, 999), -60.0)[:, None]
     X = np.vstack([X, -X])  # not skewed

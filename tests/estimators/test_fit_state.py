@@ -140,7 +140,7 @@ def test_gamma_of_an_earlier_fit_is_removed(moons, cls) -> None:
     ],
 )
 def test_nothing_of_an_earlier_fit_survives(moons, before, after) -> None:
-    """Including attributes computed on first use."""
+    """Attributes that are computed on first use are removed too."""
     X, y = moons
     model = clone(before).fit(pd.DataFrame(X, columns=["a", "b"]), y)
     if isinstance(model, SparseKLR):
@@ -171,7 +171,7 @@ def test_a_model_predicts_by_the_calibration_of_its_fit(moons, before, after) ->
 
 @pytest.mark.parametrize("cls", [type(one) for one in ESTIMATORS])
 def test_no_method_writes_a_fitted_attribute(cls) -> None:
-    """Only ``set_fitted``, at the end of a fit, does."""
+    """Only ``set_fitted``, which a fit calls last, writes fitted attributes."""
     methods = [f for one in cls.__mro__ if one.__module__.startswith("sparseklr") for f in vars(one).values()]
     for method in filter(inspect.isfunction, methods):
         tree = ast.parse(textwrap.dedent(inspect.getsource(method)))
@@ -303,7 +303,7 @@ def test_warm_start_with_nu(moons) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("n_rows", [150, 20_500])
 def test_warm_start_restarts_if_it_cannot_resume(n_rows: int) -> None:
-    """With other features, another scaling or another kind of widths."""
+    """The fit restarts if the features, the scaling or the kind of widths have changed."""
     X, y = make_moons(n_rows, noise=0.2, random_state=0)
     X = X * [1, 30]
     settings = {"n_points": 3, "C": 1.0, "warm_start": True}

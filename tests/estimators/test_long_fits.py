@@ -33,7 +33,7 @@ def moons() -> tuple[np.ndarray, np.ndarray]:
 def test_the_core_lets_other_threads_run() -> None:
     """Another thread makes progress between two calls of the callback, because the core releases the GIL.
 
-    The interpreter itself would let it run after the switch interval, so that is set to an hour.
+    The interpreter would switch to it after the switch interval, which is therefore set to an hour.
     """
     X, y = hard_problem(1500)
     K, count, after_last_call = rbf_kernel(X, gamma=0.01), [0], []
@@ -175,10 +175,10 @@ print(peak() - before, X.nbytes / 2**20)
     not os.path.exists("/proc/self/status"), reason="only Linux reports the peak memory of a process"
 )
 def test_large_data_takes_the_memory_of_the_cache() -> None:
-    """100000 x 50, a kernel matrix of 40 GB of which a thousand steps look at up to 800 MB.
+    """With 100,000 x 50 features, the kernel matrix has 40 GB, of which a thousand steps use up to 800 MB.
 
-    In a process of its own, because the peak of this one may be that of another test. That of ``getrusage``
-    would be inherited.
+    The test runs in a separate process, because the peak memory of this process may come from another test,
+    and the peak reported by ``getrusage`` is inherited.
     """
     extra, data = map(float, subprocess.check_output([sys.executable, "-c", MEMORY]).split())
     assert extra < 64 + 5 * data
@@ -186,7 +186,7 @@ def test_large_data_takes_the_memory_of_the_cache() -> None:
 
 @pytest.mark.slow
 def test_large_data_starts_shows_progress_and_stops(capsys, monkeypatch) -> None:
-    """100000 x 50: an interrupt stops the fit."""
+    """With 100,000 x 50 features, an interrupt stops the fit."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(100_000, 50)).astype(np.float32)
     y = X[:, 0] + rng.normal(size=100_000) > 0

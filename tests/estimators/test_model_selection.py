@@ -336,7 +336,7 @@ def test_a_class_missing_in_a_fold_is_named() -> None:
     y = np.repeat(["a", "b"], 15)
     model = SKLRCV(cv=KFold(2))
     with pytest.raises(
-        ValueError, match=r"cv=KFold.*training rows of split 0 have no row of class a; every class"
+        ValueError, match=r"cv=KFold.*training set of split 0 has no row of class a; every class"
     ):
         model.fit(X, y)
     assert not hasattr(model, "n_features_in_")

@@ -89,7 +89,7 @@ def test_lam_and_nu_contradict_each_other(moons) -> None:
 @pytest.mark.parametrize("cls", [*CLASSES, CompactKLR, SKLRCV])
 @pytest.mark.parametrize("name", ["shrinking", "break_ties", "decision_function_shape", "probability"])
 def test_parameters_of_svc_are_explained(cls, name) -> None:
-    with pytest.raises(TypeError, match=f"{cls.__name__} has no parameter {name}: .* Omit this parameter"):
+    with pytest.raises(TypeError, match=f"{cls.__name__} has no parameter '{name}': .* Omit this parameter"):
         cls(**{name: True})
     assert name not in cls._get_param_names()
     assert list(inspect.signature(cls).parameters) == [
@@ -113,7 +113,7 @@ def test_parameters_of_svc_are_explained(cls, name) -> None:
     ],
 )
 def test_unknown_parameters_are_explained(cls, name, message) -> None:
-    with pytest.raises(TypeError, match=f"{cls.__name__} has no parameter {name}: .*{message}"):
+    with pytest.raises(TypeError, match=f"{cls.__name__} has no parameter '{name}': .*{message}"):
         cls(**{name: 1})
 
 
@@ -138,9 +138,9 @@ def test_tables_are_pointed_out(model) -> None:
 
 @pytest.mark.parametrize("cls", CLASSES)
 def test_probability_is_explained(cls, moons) -> None:
-    with pytest.raises(TypeError, match="no parameter probability: predict_proba is always available"):
+    with pytest.raises(TypeError, match="no parameter 'probability': predict_proba is always available"):
         cls(probability=True)
-    with pytest.raises(TypeError, match="has no parameter propability: its parameters are"):
+    with pytest.raises(TypeError, match="has no parameter 'propability': its parameters are"):
         cls(propability=True)
     with pytest.raises(ValueError, match="Invalid parameter 'probability'"):
         cls().set_params(probability=True)

@@ -132,9 +132,10 @@ def test_selected_clipped_and_rank_mapped_features(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_compact_models_with_their_own_scale(n_classes: int, tmp_path: Path) -> None:
-    """Features that are mapped by rank, constant, or dropped; rows far away."""
+    """Features that are mapped by rank or to ramps, constant, or dropped; rows far away."""
     rng = np.random.default_rng(0)
-    X = np.column_stack([np.exp(2 * rng.normal(size=150)), np.ones(150), rng.normal(size=(150, 2))])
+    few = rng.integers(4, size=150)
+    X = np.column_stack([np.exp(2 * rng.normal(size=150)), np.ones(150), rng.normal(size=(150, 2)), few])
     y = np.searchsorted([-0.5, 0.5][: n_classes - 1], np.log(X[:, 0]) / 2)
     model = CompactKLR(n_points=5, C=10.0, relevance="sparse").fit(X, y)
     assert model.scaling_.knots

@@ -57,7 +57,7 @@ def test_confidence_limits_are_the_largest_of_clopper_and_pearson(weighted) -> N
 
 
 def test_confidence_intervals_contain_the_frequency() -> None:
-    """The least favourable case: the frequency is constant, so all rows have that of the new row."""
+    """The least favourable case is a constant frequency: every row has the frequency of the new row."""
     rng, inside = np.random.default_rng(0), []
     for _ in range(2000):
         score, event = rng.random(100), (rng.random(100) < 0.3).astype(float)
@@ -99,7 +99,7 @@ def test_sets_have_the_coverage(model, tmp_path) -> None:
 
 
 def test_sets_by_class_refer_to_the_pruned_model() -> None:
-    """Where all rows are predicted confidently, pruning shifts all outputs by more than they vary."""
+    """If all rows are predicted confidently, pruning shifts all outputs by more than they vary."""
     rows, labels = make_moons(3000, noise=0.1, random_state=999)
     for seed in range(4):
         model = SparseKLR().fit(*make_moons(400, noise=0.1, random_state=seed))

@@ -1,10 +1,9 @@
-"""PrototypesDisplay and RelevanceDisplay agree with the model."""
+"""PrototypesDisplay agrees with the model."""
 
 from __future__ import annotations
 
 import matplotlib
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.datasets import load_iris, make_moons
@@ -13,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from sparseklr import CompactKLR, PrototypesDisplay, RelevanceDisplay, SparseKLR
+from sparseklr import CompactKLR, PrototypesDisplay, SparseKLR
 
 matplotlib.use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
@@ -154,7 +153,6 @@ def test_pipeline_shows_its_last_step() -> None:
     display = PrototypesDisplay.from_estimator(pipeline, X)
     assert display.feature_names.tolist() == X.columns.tolist()
     np.testing.assert_allclose(display.X, pipeline[0].transform(X))
-    assert RelevanceDisplay.from_estimator(pipeline).feature_names.tolist() == X.columns.tolist()
 
 
 @pytest.mark.parametrize("arguments", [{}, {"image_shape": (2, 2)}, {"features": (0, 1)}])
@@ -168,47 +166,14 @@ def test_model_without_points_has_a_title(arguments) -> None:
     assert title.startswith("The model has no points")
 
 
-# -- features ---------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def noisy() -> tuple[pd.DataFrame, CompactKLR]:
-    rng = np.random.default_rng(0)
-    X, y = make_moons(300, noise=0.2, random_state=0)
-    frame = pd.DataFrame(np.hstack([rng.normal(size=(300, 6)), X]), columns=list("abcdefuv"))
-    return frame, CompactKLR(relevance="sparse").fit(frame, y)
-
-
-def test_bars_are_ordered_and_dropped_features_are_marked(noisy) -> None:
-    _, model = noisy
-    kept = model.get_support()
-    assert 0 < kept.sum() < 8  # otherwise the test would check nothing
-    display = RelevanceDisplay.from_estimator(model)
-    lengths = np.array([bar.get_width() for bar in display.bars_])
-    np.testing.assert_array_equal(lengths, model.feature_importances_[display.shown_])
-    assert np.all(np.diff(lengths) <= 0)
-    names = [tick.get_text() for tick in display.ax_.get_yticklabels()]
-    assert set(names[: kept.sum()]) == set(np.array(list("abcdefuv"))[kept])
-    (crosses,) = display.ax_.lines
-    np.testing.assert_array_equal(crosses.get_ydata(), np.arange(kept.sum(), 8))
-    assert display.ax_.get_title() == f"{kept.sum()} of 8 features kept"
-
-
-def test_only_the_first_features_are_shown(noisy) -> None:
-    display = RelevanceDisplay.from_estimator(noisy[1], max_features=1)
-    assert len(display.bars_) == 1
-    assert display.ax_.get_title().endswith("features kept, 1 shown")
-
-
 # -- what is refused --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("display", [PrototypesDisplay, RelevanceDisplay])
-def test_needs_a_fitted_model_with_points(display) -> None:
+def test_needs_a_fitted_model_with_points() -> None:
     with pytest.raises(NotFittedError):
-        display.from_estimator(CompactKLR())
+        PrototypesDisplay.from_estimator(CompactKLR())
     with pytest.raises(TypeError, match="expected a CompactKLR"):
-        display.from_estimator(SVC().fit(IRIS.data, IRIS.target))
+        PrototypesDisplay.from_estimator(SVC().fit(IRIS.data, IRIS.target))
 
 
 @pytest.mark.parametrize(

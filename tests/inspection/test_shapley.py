@@ -80,7 +80,7 @@ def test_values_are_those_of_all_subsets(model, labels) -> None:
 @pytest.mark.parametrize("n_features", [1, 2, 7, 12])
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian", "compact"])
 def test_values_of_up_to_twelve_features(kernel, n_features, n_classes) -> None:
-    """All 4096 subsets, every kernel and every class."""
+    """The values agree with sums over all 4096 subsets, for every kernel and every class."""
     rng = np.random.default_rng(n_features)
     rows = rng.normal(size=(120, n_features))
     score = rows[:, 0] + rows[:, -1] * rows[:, n_features // 2] + 0.5 * rng.normal(size=120)
@@ -134,6 +134,7 @@ def test_random_expansions(seed, n_features, n_points, n_background, squared, re
         rng.normal(size=2),
         np.arange(n_features),
         lambda rows: rows,
+        lambda rows: 1.0,
     )
     weight = rng.dirichlet(np.ones(n_background))
     background, row = Background(draw(n_background, n_features), weight), draw(1, n_features)
@@ -166,6 +167,53 @@ def test_sparse_rows_have_the_values_of_dense_ones(kernel) -> None:
     csr = SparseKLR(**options).fit(sparse.csr_array(dense), dense[:, 0] > 0)
     found = csr.explain(sparse.csr_array(dense[:5]), by="features")
     np.testing.assert_allclose(found.values, model.explain(dense[:5], by="features").values, atol=1e-9)
+    np.testing.assert_allclose(
+        csr.gradient(sparse.csr_array(dense[:5])), model.gradient(dense[:5]), atol=1e-9
+    )
+
+
+@pytest.mark.parametrize("model", MODELS, ids=str)
+def test_gradient_and_partial_dependence(model) -> None:
+    model.fit(X, Y)
+    f, step = model.decision_function, 1e-5
+    slopes = model.gradient(X[:10])
+    for j, move in enumerate(step * np.eye(6)):
+        np.testing.assert_allclose(
+            slopes[..., j], (f(X[:10] + move) - f(X[:10] - move)) / (2 * step), atol=1e-5
+        )
+    grid = np.array([[-1.0, 0.5], [0.0, 2.0]])
+    mixed = X[:30].copy()
+    mixed[:, [4, 2]] = grid[1]
+    found = model.partial_dependence(["x4", 2], grid, background=X[:30])
+    np.testing.assert_allclose(found[1], f(mixed).mean(axis=0), atol=1e-12)
+
+
+def test_clipped_and_ranked_features_have_exact_slopes() -> None:
+    rng = np.random.default_rng(2)
+    skewed = np.column_stack([np.exp(2 * rng.normal(size=300)), rng.normal(size=300)])
+    model = CompactKLR(n_points=3).fit(skewed, np.log(skewed[:, 0]) + skewed[:, 1] > 0)
+    assert model.scaling_.knots
+    rows = np.vstack([1.0001 * skewed[:20], [[1e6, 50.0]]])  # not at the knots
+    slopes, step = model.gradient(rows), 1e-7
+    assert not slopes[-1].any()
+    for j, move in enumerate(step * np.eye(2)):
+        ahead, behind = model.decision_function(rows + move), model.decision_function(rows - move)
+        np.testing.assert_allclose(slopes[:, j], (ahead - behind) / (2 * step), rtol=1e-3, atol=1e-4)
+
+
+def test_all_ramps_of_a_feature_count_as_one() -> None:
+    rng = np.random.default_rng(2)
+    X = np.column_stack([rng.integers(4, size=300), rng.normal(size=300)]).astype(float)
+    model = CompactKLR(n_points=3).fit(X, np.abs(X[:, 0] - 1) + X[:, 1] > 0.5)
+    assert len(model.scaling_.kept) == 4
+    rows, step = X[:20] + np.array([0.3, 0]), 1e-7
+    slopes = model.gradient(rows)
+    for j, move in enumerate(step * np.eye(2)):
+        ahead, behind = model.decision_function(rows + move), model.decision_function(rows - move)
+        np.testing.assert_allclose(slopes[:, j], (ahead - behind) / (2 * step), rtol=1e-3, atol=1e-4)
+    found = model.explain(rows, by="features")
+    assert found.values.shape == (20, 2)
+    np.testing.assert_allclose(found.values.sum(axis=1) + found.base_values, model.decision_function(rows))
 
 
 @pytest.mark.parametrize("model", MODELS, ids=str)
@@ -211,7 +259,7 @@ def test_bad_arguments() -> None:
         model.explain(X, by="features")
     model = SparseKLR(kernel="precomputed").fit(X @ X.T, Y)
     with pytest.raises(ValueError, match="this model has kernel='precomputed'"):
-        model.explain(X @ X.T, by="features")
+        model.gradient(X @ X.T)
     model = SparseKLR().fit(X, Y)
     with pytest.raises(ValueError, match="by must be 'points' or 'features'; got 'rows'"):
         model.explain(X, by="rows")
@@ -221,6 +269,8 @@ def test_bad_arguments() -> None:
         model.explain(X, by="features", groups={"a": ["age"]})
     with pytest.raises(ValueError, match="column 'x1' is in two groups, 'a' and 'b'"):
         Groups.of({"a": [0, 1], "b": [1]}, ["x0", "x1"])
+    with pytest.raises(ValueError, match="grid must have 2 columns, one for each entry of columns; got 1"):
+        model.partial_dependence([0, 1], [1.0, 2.0])
     with pytest.raises(ValueError, match="label must be one of"):
         model.explain(X[:1], by="features").of_row(0, "none")
 
@@ -232,6 +282,7 @@ def test_a_model_without_points_has_no_reasons(model) -> None:
         model.fit(rng.normal(size=(150, 2)), np.arange(150) < 6)
     found = model.explain(np.zeros((2, 2)), by="features")
     assert not found.values.any()
+    assert not model.gradient(np.zeros((2, 2))).any()
     np.testing.assert_allclose(found.base_values, model.intercept_[0])
 
 

@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -120,7 +121,7 @@ def test_as_printed_is_the_papers_algorithm(mode: str, gamma: float) -> None:
     found = fit.fit(data.X_train, data.y_train, data.X_test, [fit.candidates[k]])
     K, y = rbf_kernel(data.X_train, gamma=gamma), data.y_train
     start = 1e-5 * np.where(y > 0, 1, (y > 0).sum() / (y < 0).sum())  # class 1 is the larger
-    solution = solve_dual(K, y, C=C, lam=lam, alpha0=start, **Settings.paper())
+    solution = solve_dual(K, y, C=C, lam=lam, alpha0=start, **asdict(Settings.paper()))
     assert found.n_iter[0] == solution.n_iter
     coef = np.where(solution.alpha > 1e-5, solution.alpha, 0) * y
     f = coef @ rbf_kernel(data.X_train, data.X_test, gamma=gamma) + solution.intercept
@@ -136,12 +137,12 @@ def test_baselines_have_the_kernel_of_the_mode(mode: str, gamma: float) -> None:
 
 
 def test_as_printed_is_repaired_where_it_is_infeasible() -> None:
-    """Erratum E4: 94 to 6 classes and C = 1e-4 leave no room for a bound of 1e-5."""
+    """Erratum E4: with class fractions of 94% and 6% and C = 1e-4, a bound of 1e-5 is infeasible."""
     data = split(Cell("as-printed", "sonar", "S-KLR", 0, 0), DATA)
     rows = np.append(np.flatnonzero(data.y_train > 0), np.flatnonzero(data.y_train < 0)[:5])
     X, y = data.X_train[rows], data.y_train[rows]
     with pytest.raises(ValueError, match="infeasible"):
-        solve_dual(rbf_kernel(X, gamma=0.5), y, C=1e-4, lam=0, **Settings.paper())
+        solve_dual(rbf_kernel(X, gamma=0.5), y, C=1e-4, lam=0, **asdict(Settings.paper()))
     found = method("S-KLR", "as-printed").fit(X, y, data.X_test, [(1e-4, 0.0)])
     assert np.isfinite(found.f).all()
 

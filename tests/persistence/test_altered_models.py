@@ -66,7 +66,9 @@ def test_message_names_the_altered_part(tmp_path):
     model = load(tmp_path / "m.sklr")  # nothing is left to compute from its points
     model.support_vectors_.indices[5] = 2**30
     (tmp_path / "m.sklr").write_bytes(pack(encode(model, {})))
-    with pytest.raises(ModelFileError, match=r"m\.sklr: not loaded, .* altered: .* column index 1073741824"):
+    with pytest.raises(
+        ModelFileError, match=r"m\.sklr: the file was not loaded, .* altered: .* column index 1073741824"
+    ):
         load(tmp_path / "m.sklr")
     with pytest.raises(ValueError, match="column index 1073741824"):  # save writes nothing that load refuses
         save(model, tmp_path / "n.sklr")

@@ -10,7 +10,7 @@ import pytest
 import sparseklr
 
 NAMES = """
-CompactKLR DecisionCurveDisplay ExplanationDisplay PrototypesDisplay RelevanceDisplay
+CompactKLR DecisionCurveDisplay ExplanationDisplay PrototypesDisplay
 ReliabilityDisplay ShapleyDisplay SKLR SKLRCV SparseKLR klr_path load probability_report save tabular_pipeline
 """
 FOLDERS = "dual baselines inspection datasets tables streaming export"

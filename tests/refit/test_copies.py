@@ -100,7 +100,7 @@ def test_labels_agree_only_if_significantly_more_often() -> None:
 @pytest.mark.parametrize("n", [2, 3, 5])
 @pytest.mark.parametrize("p", [0.1, 0.5])
 def test_variance_of_the_pairs_that_differ(n: int, p: float) -> None:
-    """The formula of the module, by enumeration of the binomial distribution."""
+    """The formula of the module agrees with an enumeration of the binomial distribution."""
     k = np.arange(n + 1)
     pairs, mass = k * (n - k), binom.pmf(k, n, p)
     variance = mass @ pairs**2 - (mass @ pairs) ** 2

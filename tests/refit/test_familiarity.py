@@ -115,7 +115,7 @@ def test_familiarity_raises_if_undefined() -> None:
 
 
 def test_deviations_are_those_of_the_gaussian_process() -> None:
-    """With all points kept: Laplace's approximation, computed in function space instead of in coordinates."""
+    """If all points are kept, they equal Laplace's approximation computed in function space."""
     rows, labels, C = X[:60], Y[:60], 3.0
     model = SparseKLR(C, **PLAIN, box=1e-3, prune=0, gamma=0.5).fit(rows, labels)
     assert model.n_selected_ == 60

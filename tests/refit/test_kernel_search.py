@@ -173,7 +173,7 @@ def test_the_chosen_width_is_that_of_the_model() -> None:
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_the_default_widens_the_kernel_of_a_linear_function(n_classes: int) -> None:
-    """Only ``kernel="auto"`` with ``gamma="scale"`` does: each step is better by a standard error."""
+    """Only ``kernel="auto"`` with ``gamma="scale"`` widens it; each step gains more than a standard error."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 10))
     total = X.sum(axis=1) + 0.3 * rng.normal(size=300)

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.numerical
 @pytest.mark.slow
 @pytest.mark.parametrize("name", available("sonar", "ionosphere", "diabetes"))
 def test_approximate_leave_one_out(name: str, benchmark) -> None:
-    """Within 2% of the exact leave-one-out log-loss (the model refitted without each row)."""
+    """The loss is within 2% of the exact one, for which the model is refitted without each row."""
     X, y = benchmark(name)
     X, y = (a[:: 1 + len(y) // 150] for a in (X, y))  # a hundred refits are enough
     n = len(y)
@@ -53,7 +53,7 @@ def exact_leave_one_out(basis: Basis, labels: Labels, C: float, rows: np.ndarray
 
 
 def test_approximate_leave_one_out_of_heavy_points() -> None:
-    """Ten rows in a hundred weigh twelve times as much: within 6% of the exact loss."""
+    """If ten of a hundred rows weigh twelve times as much, the loss is within 6% of the exact one."""
     X, codes = make_classification(200, n_features=5, weights=[0.9], random_state=0)
     weight = np.where(codes == 1, 12.0, 1.0)
     data = Samples(X, codes, np.array([0, 1]), weight, np.arange(200), 200, Kernel("rbf", 0.2))
@@ -68,7 +68,7 @@ def test_approximate_leave_one_out_of_heavy_points() -> None:
 @pytest.mark.parametrize("positive", [1, 0])
 @pytest.mark.parametrize("C", [1.0, 10.0, 100.0])
 def test_approximate_leave_one_out_of_a_rare_class(C: float, positive: int) -> None:
-    """Five of 500 rows of noise: their loss is within 10% of the exact one."""
+    """With 5 positive labels among 500 rows of noise, their loss is within 10% of the exact one."""
     n, rows = 500, np.arange(5)
     X = np.random.default_rng(0).normal(size=(n, 4))
     codes = np.where(np.arange(n) < 5, positive, 1 - positive)
@@ -108,7 +108,7 @@ def test_a_heavy_point_that_is_fitted_well_needs_no_second_step() -> None:
 @pytest.mark.parametrize("seed", [78, 121, 152, 172])
 @pytest.mark.filterwarnings("ignore")
 def test_further_steps_that_overflow_are_not_taken(seed: int, monkeypatch) -> None:
-    """Kernel values of 1e200 and weights from 1e-40 to 1e40."""
+    """The kernel values are 1e200, and the weights range from 1e-40 to 1e40."""
     rng = np.random.default_rng(seed)
     X = np.zeros((13, 2))
     X[:, 0] = rng.choice([0, 0, 1], 13) * 10.0 ** rng.uniform(0, 40)

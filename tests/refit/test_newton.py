@@ -81,7 +81,7 @@ def test_newton_terminates_for_huge_kernel_values(kernel, scale, offset, monkeyp
 
 
 def test_newton_at_its_step_limit_returns_a_matrix(monkeypatch) -> None:
-    """Even if the last step required a new matrix."""
+    """The result contains a matrix even if the last step required a new one."""
     points = moons_points()
     labels, basis = Labels.of(points.weight), Basis.of(points, np.arange(len(points)))
     flat = 1e-8 * np.eye(basis.size + 1)  # a poor guess: conjugate gradients take long with it

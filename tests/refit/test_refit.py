@@ -69,7 +69,7 @@ def test_refit_only_removes_points(benchmark) -> None:
 def test_more_points_are_used_if_they_have_a_smaller_loss_with_the_same_C(
     monkeypatch, on_more_points: float, noise: float, C: float, size: int
 ) -> None:
-    """Then the neighbours of this C are evaluated too, unless a standard error worse on fewer points.
+    """The neighbours of this C are then evaluated too, unless they were a standard error worse on 100 points.
 
     With ``noise``, C = 100 is worse than C = 1000 on 100 points by less than a standard error.
     """
@@ -118,7 +118,7 @@ def test_leave_one_out_of_many_classes_is_that_of_the_class_probabilities() -> N
 
 
 def test_refit_improves_the_probabilities() -> None:
-    """By the expected log-loss under the true probabilities, over ten draws, without the noise of labels.
+    """The comparison uses expected log-losses under the true probabilities, which have no label noise.
 
     sigmoid(f) is worse than the constant 1/2, the link of the loss better than that, and the refit not worse
     than a sigmoid fitted across folds: in the mean, by two standard errors of the paired differences.
@@ -141,7 +141,7 @@ def test_refit_improves_the_probabilities() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("balanced", [False, True])
 def test_noise_with_a_rare_class_is_not_learnt(balanced: bool) -> None:
-    """Five of 600 rows. One or two leave-one-out steps would underestimate their loss."""
+    """The rare class has 5 of 600 rows; one or two leave-one-out steps would underestimate their loss."""
     share = 0.5 if balanced else 5 / 600
     of_shares = -share * np.log(share) - (1 - share) * np.log1p(-share)
     estimates, losses = [], []
@@ -335,7 +335,7 @@ def test_a_sigmoid_where_one_row_has_nearly_all_weight(heavy: float, unit: float
 
 @pytest.mark.parametrize("weight", [1e-30, 1.0, 1e12, 1e30])
 def test_a_sigmoid_of_two_values_meets_their_targets(weight: float) -> None:
-    """Two unknowns, two values: the probabilities are Platt's targets, (n + 1) / (n + 2) and 1 / (n + 2)."""
+    """Two unknowns fit two values exactly: the probabilities are Platt's targets."""
     slope, intercept = platt(np.array([1.0, -1]), np.array([5.0, 3.0]), np.array([weight, weight]))
     found = expit([5 * slope + intercept, 3 * slope + intercept])
     np.testing.assert_allclose(found, [(weight + 1) / (weight + 2), 1 / (weight + 2)], rtol=0, atol=1e-11)

@@ -56,7 +56,7 @@ def test_the_weight_of_a_class_is_that_of_its_rows(model) -> None:
 @settings(max_examples=30)
 @given(st.integers(0, 10**6), st.sampled_from([2, 3]))
 def test_a_weight_is_a_number_of_copies(seed: int, n_classes: int) -> None:
-    """Exactly, at the default tolerance and in another order of rows."""
+    """The models agree exactly, at the default tolerance and with the rows in another order."""
     X, y, weight = problem(seed, n_classes=n_classes)
     weighted = SparseKLR().fit(X, y, sample_weight=weight)
     order = np.random.default_rng(seed).permutation(weight.sum())
@@ -136,7 +136,7 @@ def test_the_basis_is_drawn_by_content() -> None:
 
 @pytest.mark.slow
 def test_leave_one_out_under_imbalance_is_not_optimistic() -> None:
-    """On average over 30 draws; the ratio of a single draw has a standard deviation of 0.2."""
+    """The ratio is averaged over 30 draws, because that of a single draw has a standard deviation of 0.2."""
     ratios = []
     for seed in range(30):
         X, y = make_classification(4000, n_features=10, n_informative=5, weights=[0.95], random_state=seed)
@@ -187,7 +187,7 @@ def test_distinct_points_have_the_total_weight() -> None:
 
 @pytest.mark.parametrize("size", [1e-60, 1.0, 1e60])
 def test_equal_rows_of_kernel_matrices_of_any_magnitude(size: float) -> None:
-    """Up to rounding: the third row is the first one again."""
+    """The third row equals the first one up to rounding."""
     K = size * np.array([[2.0, 1.0, 2.0], [1.0, 2.0, 1.0], [2.0, 1.0, 2.0 * (1 + 1e-15)]])
     codes, kernel = np.array([0, 1, 0]), Kernel("precomputed")
     data = Samples(K, codes, np.array([0, 1]), np.ones(3), np.arange(3), 3, kernel)

@@ -1,4 +1,4 @@
-"""A width for each feature from the derivatives of a model, and the scaling of features before it."""
+"""A width for each feature from the derivatives of a model, and the preceding scaling of the features."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def moons_with_noise(n: int = 250) -> tuple[np.ndarray, np.ndarray]:
 def test_squared_derivatives_are_those_of_finite_differences(
     monkeypatch, kernel: Kernel, n_classes: int, n_rows: int
 ) -> None:
-    """Central differences of the outputs.
+    """The derivatives agree with central differences of the outputs.
 
-    The Laplacian kernel has a kink where a feature is equal to that of a basis point: there both sides have
-    opposite slopes, of which central differences and the formula take the mean.
+    The Laplacian kernel has a kink where a feature equals that of a basis point. The slopes on the two sides
+    are opposite there; central differences and the formula give their mean.
     """
     monkeypatch.setattr(relevance, "SETTINGS", replace(relevance.SETTINGS, n_rows=n_rows))
     points = noisy_points(n_classes, kernel)
@@ -111,7 +111,7 @@ def test_the_second_fit_gives_the_final_factors(kernel: Kernel, n_classes: int) 
 
 
 def test_many_irrelevant_features_do_not_flatter_the_estimate() -> None:
-    """Factors that have seen the row would make leave-one-out too optimistic."""
+    """Factors learned from the labels of all rows would make leave-one-out too optimistic."""
     rng = np.random.default_rng(0)
     new = rng.normal(size=(2000, 50))
     logs = []
@@ -138,7 +138,7 @@ def test_features_of_noise_have_a_smaller_relevance(kernel: str) -> None:
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_factors_that_do_not_pay_on_folds_are_not_used(kernel: str, n_classes: int) -> None:
-    """All of many features matter alike: differences of their derivatives are noise."""
+    """Many features matter equally, so differences between their derivatives are noise."""
     X = np.random.default_rng(0).normal(size=(120, 30))
     total = X.sum(axis=1)
     y = np.searchsorted(np.quantile(total, np.arange(1, n_classes) / n_classes), total)

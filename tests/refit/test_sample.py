@@ -1,4 +1,4 @@
-"""Fits to more rows than the sample: the final likelihood has all rows, outputs elsewhere are held out."""
+"""Fits to more rows than the sample: the likelihood of all rows, and held-out outputs of other rows."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def test_unscaled_features_are_named() -> None:
 
 
 def test_scaled_features_need_no_scaling() -> None:
-    """Advice to standardise is for features that are not scaled."""
+    """The advice to standardise is given only if the features are not scaled."""
     rng = np.random.default_rng(5)
     X, y = rng.normal(size=(200, 3)) * [1.0, 1e6, 1e-3], np.arange(200) % 2
     with pytest.warns(UserWarning, match="found no signal.*other values of gamma"):
@@ -121,7 +121,7 @@ def test_advice_for_unscaled_features() -> None:
 
 @pytest.mark.slow
 def test_a_searched_kernel_is_confirmed_on_folds() -> None:
-    """Full factorial of three features: leave-one-out alone gives a third of the true loss."""
+    """On a full factorial of three features, leave-one-out alone gives a third of the true loss."""
     grid = np.array(np.meshgrid(*[np.arange(6.0)] * 3)).reshape(3, -1).T
     y = ((grid[:, 0] + grid[:, 1]) % 4 > 1).astype(int)
     rows = np.random.default_rng(0).permutation(len(grid))

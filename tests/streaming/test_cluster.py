@@ -118,7 +118,7 @@ def test_work_is_distributed_and_a_pass_is_one_task_per_part(client, rows):
 
 
 def test_parts_stay_on_their_worker_up_to_its_fraction(client):
-    """Two of five parts on one of two workers move to the other; the others go to the least busy one."""
+    """If one of two workers has all five parts, two of them move; parts without a worker are distributed."""
     a, b = sorted(client.nthreads())
     blocks = ClusterBlocks(DaskSource(dask_rows(N)), client)
     assert blocks._places([[a]] * 5) == [a, a, a, b, b]

@@ -32,7 +32,7 @@ def frame_of(X, y):
 
 @pytest.mark.slow
 def test_log_loss_is_near_the_bayes_optimum():
-    """At full size: 60,000 rows, a fifth of them for validation."""
+    """The fit has the full size of 60,000 rows, a fifth of which are validation rows."""
     X, y = make_ringnorm(60_000, random_state=0)
     model = CompactKLR().fit(X, y)
     fresh, _ = make_ringnorm(20_000, random_state=1)
@@ -137,7 +137,7 @@ def test_features_of_noise_are_dropped(small_is_large, ring):
 
 
 def test_labels_that_are_noise(small_is_large, ring):
-    """No size is better than the class fractions beyond the noise of the validation rows."""
+    """No model is better than the class fractions by more than the noise of the validation rows."""
     X, _ = ring
     y = np.random.default_rng(1).integers(2, size=N)
     model = CompactKLR().fit(X, y)

@@ -149,7 +149,7 @@ def test_class_of_weight_zero_does_not_exist():
 @pytest.mark.slow
 @given(st.data(), st.integers(1, 70))
 def test_sum_does_not_depend_on_the_order_of_additions(data, n):
-    """Numbers whose sum depends on the order, added in sequence and in random parts in random order."""
+    """Numbers whose floating-point sum depends on the order are added in sequence and in random parts."""
     rng = np.random.default_rng(n)
     leaves = [((0, k), x) for k, x in enumerate(rng.normal(size=n) * 10.0 ** rng.integers(-9, 9, size=n))]
     expected = root(grow({}, leaves, n))

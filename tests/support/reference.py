@@ -14,8 +14,9 @@ def primal_newton(
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """Minimise 1/2 beta'K beta + sum C_i log(1 + exp(lam - y_i (K beta + b)_i)).
 
-    Returns alpha, decision values and b. The margin is approached in steps, each a damped Newton
-    method: at a large margin the loss is nearly the hinge and Newton from afar would crawl.
+    Returns alpha, decision values and b. The margin is increased in steps, each of which is solved by a
+    damped Newton method. At a large margin the loss is nearly the hinge loss, and Newton's method would be
+    slow from a distant start.
     """
     n = len(y)
     beta, b = np.zeros(n), 0.0
@@ -52,10 +53,10 @@ def primal_newton(
 def largest_gap(problem: DualProblem, f: np.ndarray, violation: float) -> float:
     """The largest duality gap that decision values f can have at this violation of the KKT conditions.
 
-    The gap is the sum of C_i KL(d_i || s_i) with d = alpha / C and s = sigmoid(lam - y f), divergences of two
-    coins. Where alpha is free the logits of d and s differ by at most the violation, and the divergence is at
-    most an eighth of its square; at a bound it is at most the fraction of the box that is cut off, times the
-    distance of the logits.
+    The gap is the sum of C_i KL(d_i || s_i) with d = alpha / C and s = sigmoid(lam - y f), the divergences
+    between Bernoulli distributions. Where alpha is between its bounds, the logits of d and s differ by at
+    most the violation, and the divergence is at most an eighth of its square. At a bound, the divergence is
+    at most the fraction of the box that the bound cuts off, times the difference of the logits.
     """
     share = problem.bound / problem.box
     return float(problem.box @ (violation**2 / 8 + share * (problem.lam + np.abs(f) + violation)))
@@ -78,8 +79,8 @@ def decision_accuracy(problem: DualProblem, violation: float, largest_kernel_val
 def rho(solution: Solution, y: np.ndarray, C: float, sample_weight: np.ndarray | None = None) -> float:
     """The slack in the primal problem of the paper, which equals lam (Observation 1 of the paper).
 
-    From xi_i = rho - y_i f(x_i) and alpha_i = C_i sigmoid(xi_i) follows
-    rho = logit(alpha_i / C_i) + y_i f(x_i).
+    The equations xi_i = rho - y_i f(x_i) and alpha_i = C_i sigmoid(xi_i) imply rho = logit(alpha_i / C_i) +
+    y_i f(x_i).
     """
     y, box = labels_and_boxes(y, C, sample_weight)
     inside = (solution.alpha > 1e-8 * box) & (solution.alpha < (1 - 1e-8) * box)

@@ -2,8 +2,8 @@
 
 Two of the twelve sets need no file: ``wisconsin`` comes with scikit-learn, and ``monk2`` follows from its
 definition. For the others a stand-in of the same shape and class counts is drawn from Breiman's generators.
-It takes the published set's place in tests that are about reading and running, not about the values; what a
-test promises of published values is marked with ``needs_published``.
+It replaces the published set in tests of reading and running, which do not depend on the values; tests that
+compare with published values are marked with ``needs_published``.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ figure("accuracy-sparsity", {
   off: FIRST_ORDER,
   build({ set, rule, paper }, { methods, points }) {
     const found = points[rule][set], most = Math.max(...Object.values(found).map((row) => row[6]));
-    const table = [["", "accuracy", "paper", "share kept", "paper", "log-loss", "sets"]];
+    const table = [["", "accuracy", "paper", "fraction kept", "paper", "log-loss", "sets"]];
     const series = methods.filter((method) => found[method]).map((method) => {
       const [accuracy, share, loss, error, theirs, kept, sets] = found[method], style = look(method);
       table.push([method, fixed(accuracy), fixed(theirs), fixed(share, 4), fixed(kept, 4), fixed(loss), String(sets)]);
@@ -49,7 +49,7 @@ figure("grid", {
       });
       const share = metric === "share", many = sets.length > 1;
       return {
-        title: `${name}: ${share ? "share kept" : "accuracy"}`, series, compact: many, height: many ? 190 : 340,
+        title: `${name}: ${share ? "fraction kept" : "accuracy"}`, series, compact: many, height: many ? 190 : 340,
         x: { label: "λ / C", domain: [0, 1] },
         y: { label: share ? "fraction of points kept" : "test accuracy", format: (v) => v.toFixed(2), ...(share ? { domain: [0, 1.02] } : {}) },
       };
@@ -78,8 +78,8 @@ figure("reliability", {
     const rows = drawn.map((one) => ({ ...one, band: [], r: 5, points: one.points.map((p) => ({ ...p, y: p.share, r: undefined })) }));
     return {
       panels: [
-        { title: "Does it come true?", x, y: { label: "observed frequency", ...square }, series: drawn, square: true, diagonal: true },
-        { title: "How often is it predicted?", x, y: { kind: "sqrt", domain: [0, 1], label: "fraction of the rows", format: (v) => `${Number((100 * v).toPrecision(2))}%` }, series: rows, square: true },
+        { title: "Reliability diagram", x, y: { label: "observed frequency", ...square }, series: drawn, square: true, diagonal: true },
+        { title: "Histogram of the predictions", x, y: { kind: "sqrt", domain: [0, 1], label: "fraction of the rows", format: (v) => `${Number((100 * v).toPrecision(2))}%` }, series: rows, square: true },
       ],
       legend: series.map(({ name }) => look(name)), table,
     };

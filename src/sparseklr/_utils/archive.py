@@ -29,7 +29,7 @@ class Limits:
     """Limits on the size of an unpacked archive: ``always``, or ``ratio`` times the file size if larger."""
 
     always: int = 256 << 20  # bytes
-    ratio: int = 100  # compression shrinks columns of zeros and ones by a factor of 50, and others hardly
+    ratio: int = 100  # compression shrinks columns of zeros and ones by a factor of 50, and others much less
     copies: int = 4  # number of copies of the content in memory while a file is read
     json: int = 8  # memory of a JSON document, relative to the size of its text
 
@@ -42,7 +42,7 @@ class ModelFileError(ValueError):
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of this package and of the ``LIBRARIES`` that are installed, by name."""
+    """Return a mapping from the names of this package and of installed ``LIBRARIES`` to their versions."""
     found = {"sparseklr": __version__}
     for library in LIBRARIES:
         try:
@@ -114,14 +114,14 @@ def _check_size(unpacked: int, packed: int, name: str, max_bytes: int | None) ->
     limit = max(LIMITS.always, LIMITS.ratio * packed) if max_bytes is None else max_bytes
     if unpacked > limit:
         raise ModelFileError(
-            f"{name}: not loaded, because {packed >> 10} kB would unpack to {unpacked >> 20} MB; the limit "
-            f"is {limit >> 20} MB. If you trust the file, raise the limit: "
+            f"{name}: the file was not loaded, because {packed >> 10} kB would unpack to "
+            f"{unpacked >> 20} MB; the limit is {limit >> 20} MB. If you trust the file, raise the limit: "
             "sparseklr.load(path, max_bytes=...)"
         )
     if unpacked > (free := available_memory() // LIMITS.copies):
         raise ModelFileError(
-            f"{name}: not loaded, because it would unpack to {unpacked >> 20} MB, and the available memory "
-            f"suffices only for {free >> 20} MB"
+            f"{name}: the file was not loaded, because it would unpack to {unpacked >> 20} MB, and the "
+            f"available memory suffices only for {free >> 20} MB"
         )
 
 

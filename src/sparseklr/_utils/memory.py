@@ -24,7 +24,7 @@ def available_memory(root: str | Path = "/") -> int:
     Returns
     -------
     int
-        Number of bytes; a very large number if it is unknown.
+        Number of bytes; a very large number if the available memory is unknown.
 
     References
     ----------

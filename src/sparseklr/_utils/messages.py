@@ -1,4 +1,4 @@
-"""Warnings that point to the line of the user's code, and formatting of messages."""
+"""Warnings that point to the line of user code that caused them, and functions that format messages."""
 
 from __future__ import annotations
 

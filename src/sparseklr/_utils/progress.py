@@ -111,22 +111,7 @@ def time_left(done: float, seconds: float) -> list[str]:
     return [f"about {left:.0f} s left" if left < 100 else f"about {left / 60:.0f} min left"]
 
 
-class GridProgressBar(ProgressBar):
-    """Progress bar with the number of finished fits and the expected number, which a search may exceed."""
-
-    def __init__(self, title: str, total: int, show: bool) -> None:
-        super().__init__(title, tolerance=1.0, show=show)
-        self._total, self._count, self._began = total, 0, time.perf_counter()
-
-    def advance(self) -> None:
-        self._count += 1
-        self._done = min(1.0, self._count / self._total)
-        if self.show:
-            expected = f" of {self._total}" if self._count <= self._total else ""
-            self._draw(f"{self._count}{expected} fits", time.perf_counter() - self._began)
-
-
-# A function that reports the name of the current stage of a fit, and the finished fraction of the fit.
+# A function that is called with the name of the current step of a fit and the finished fraction of the fit.
 Report = Callable[[str, float], None]
 
 
@@ -140,7 +125,7 @@ def between(report: Report, start: float, end: float) -> Report:
 
 
 class StageProgressBar(ProgressBar):
-    """Progress bar with the name of the current stage of a fit, the finished fraction and the time left."""
+    """Progress bar with the name of the current step of a fit, the finished fraction and the time left."""
 
     def __init__(self, title: str, show: bool = True) -> None:
         super().__init__(title, tolerance=1.0, show=show)
@@ -150,3 +135,16 @@ class StageProgressBar(ProgressBar):
         self._done = max(self._done, min(1.0, fraction))
         if self.show:
             self._draw(name, time.perf_counter() - self._began)
+
+
+class GridProgressBar(StageProgressBar):
+    """Progress bar with the number of finished fits and the expected number, which a search may exceed."""
+
+    def __init__(self, title: str, total: int, show: bool) -> None:
+        super().__init__(title, show)
+        self._total, self._count = total, 0
+
+    def advance(self) -> None:
+        self._count += 1
+        expected = f" of {self._total}" if self._count <= self._total else ""
+        self.stage(f"{self._count}{expected} fits", self._count / self._total)

@@ -42,8 +42,8 @@ __all__ = [
 def response_of(scorer: Any) -> str | None:
     """Return the name of the first prediction method that a scorer from ``make_scorer`` tries.
 
-    The result is None for other callables. There is no public equivalent. Calling the scorer with a model
-    that records the calls would depend on more internals than this attribute.
+    The result is None for other callables. There is no public equivalent of the private attribute that this
+    function reads. Calling the scorer with a model that records the calls would depend on more internals.
     """
     method = getattr(scorer, "_response_method", None)
     return method[0] if isinstance(method, tuple) else method

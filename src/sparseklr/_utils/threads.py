@@ -20,7 +20,7 @@ Map = Callable[..., Iterable]
 def n_threads(n_jobs: int | None) -> int:
     """Return the number of threads for ``n_jobs`` as in joblib.
 
-    It is limited to 64, or to the number of cores if this is larger.
+    The result is at most 64, or at most the number of cores if there are more than 64.
     """
     threads = int(effective_n_jobs(n_jobs))
     return threads if threads <= 64 else min(threads, max(64, cpu_count()))

@@ -32,7 +32,7 @@ THRESHOLD = 54 ** (1 / 3) / 4
 
 @dataclass(frozen=True)
 class HalfSettings:
-    """Settings of the coordinate algorithm; decreases are fractions of the objective."""
+    """Settings of the coordinate algorithm; decreases are relative to the objective."""
 
     shortlist: int = 64  # number of coordinates tried in an iteration, the largest predicted decrease first
     trials: int = 4  # number of trials after which only coordinates with a guaranteed decrease are tried
@@ -392,9 +392,8 @@ class HalfSolver:
             if rank >= trials and not certain[j] > enough:
                 continue
             steepness, bound = models.curvature[j], models.bound[j]
-            while (
-                True
-            ):  # backtracking; with a fixed support and the bound as curvature, a step always succeeds
+            # Backtracking: with a fixed support and the bound as curvature, a step always succeeds.
+            while True:
                 together = steepness < bound
                 step = float(step_of((models.slope if together else models.alone)[j], steepness)[0])
                 if step == 0:
@@ -436,7 +435,7 @@ class HalfSolver:
         return _Metric(A, unit, factor, len(size))
 
     def _gradient(self, C: float, metric: _Metric) -> Array:
-        """Return the gradient of the objective in the coordinates and the intercept of ``metric``."""
+        """Return the gradient with respect to the coordinates and the intercept of ``metric``."""
         G = self._residual(C) @ metric.A
         x = self.x[: metric.n_coordinates]
         G[: len(x)] += 0.5 * np.sign(x) / np.sqrt(np.abs(x))

@@ -108,12 +108,12 @@ class HalfKLR(KernelClassifier):
     Notes
     -----
     With a smaller step size, half thresholding has more fixed points at which the objective is high. The step
-    size of the published algorithm is the inverse of the largest curvature, :math:`\tfrac C4\|K\|^2`. It is
-    thousands of times smaller than the inverse of the curvature along a single coefficient, because the
-    columns of a kernel matrix are similar. The published algorithm therefore often stays at zero, where it
-    starts. The default algorithm moves single coefficients with step sizes from their own curvature, while
-    the intercept and the non-zero coefficients adapt, and accepts a move only if it lowers the objective. Its
-    result is also a fixed point of the published iteration, with a lower objective
+    size of the published algorithm is the inverse of the largest curvature, :math:`\tfrac C4\|K\|^2`. Because
+    the columns of a kernel matrix are similar, it is thousands of times smaller than the inverse of the
+    curvature along a single coefficient. The published algorithm therefore often stays at zero, where it
+    starts. The default algorithm moves one coefficient at a time, with a step size from its own curvature,
+    while the intercept and the non-zero coefficients adapt. It accepts a move only if it lowers the
+    objective. Its result is also a fixed point of the published iteration, with a lower objective
     (``benchmarks/baselines.py``).
 
     The result does not depend on the order of the rows, and repeating a row is equivalent to a weight of 2.
@@ -194,7 +194,8 @@ class HalfKLR(KernelClassifier):
             gram = Gram(points, self.cache_size)
         except MemoryError as error:
             raise MemoryError(
-                f"cache_size={self.cache_size!r} MB exceeds the available memory; use a smaller cache_size."
+                f"the kernel matrix does not fit into memory with cache_size={self.cache_size!r}; use a "
+                "smaller cache_size (in MB)."
             ) from error
         total = points.weight.sum(axis=1)
         spread = gram.spread(total, centred=self.fit_intercept)

@@ -1,9 +1,9 @@
 """Choice of a model by cross-validation, for ``sparseklr fit`` without ``--model``.
 
 The candidates are a constant prediction of the class fractions, a logistic regression, CompactKLR and, unless
-the table is large, SparseKLR. All of them predict the same validation rows. The choice of a candidate does
-not bias the estimate of its log-loss: the validation rows are split into two halves, and the candidate that
-is chosen on one half is evaluated on the other half.
+the table is large, SparseKLR. All of them predict the same validation rows. To prevent the choice from
+biasing the estimate of the log-loss, the validation rows are split into two halves, and the candidate that is
+chosen on one half is evaluated on the other half.
 """
 
 from __future__ import annotations

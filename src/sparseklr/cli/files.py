@@ -128,8 +128,10 @@ def _is_stream(output: Path) -> bool:
 
 
 def output_of(args: Namespace) -> Any:
-    """Return the path of the model file, by default named after the data, or raise an error if it cannot be
-    written."""
+    """Return the path of the model file; raise an error if it cannot be written.
+
+    By default, the model file is named after the data.
+    """
     if args.output is None:
         if args.data == "-" or set("*?[") & set(Path(args.data).stem):
             raise CliError(f"--output: {args.data!r} gives no name for the model file; use -o FILE")

@@ -89,7 +89,8 @@ def _report(args: Namespace, summary: dict[str, Any]) -> None:
 def train(args: Namespace, given: str | None) -> tuple[Any, Dataset, dict[str, Any], dict[str, Any]]:
     """Return the fitted pipeline, its training rows, a summary of the fit, and further metadata.
 
-    ``given`` is the name of the model to fit; None compares all models and fits the best.
+    ``given`` is the name of the model to fit. If it is None, all models are compared, and the smallest one
+    that is nearly as good as the best is fitted.
     """
     from sklearn.pipeline import Pipeline
 

@@ -45,8 +45,8 @@ class Model:
     """A fitted model and the metadata of its file.
 
     If the model is a pipeline for tables, its first step is a TableReader, which converts the cells of a file
-    to numbers, dates and text. The methods of this class expect rows that
-    :func:`~.reading.read_for_model` has already converted.
+    to numbers, dates and text. The methods of this class expect rows that :func:`~.reading.read_for_model`
+    has already converted.
     """
 
     name: str  # name of the model file, for messages
@@ -156,7 +156,7 @@ class Model:
         }
 
     def features(self, X: Any) -> Any:
-        """Return rows as features, the input of the estimator."""
+        """Return the features of rows, which are the input of the estimator."""
         return self.predictor[:-1].transform(X) if self._transforms else X
 
     @property

@@ -293,8 +293,8 @@ def add_model(parser: Parser, group: Any) -> None:
     group.add_argument(
         "--box",
         type=number(above=0),
-        help="C of the support vector machine that selects the rows; a larger value usually selects fewer "
-        "rows (default: 10)",
+        help="C of the support vector machine whose approximation selects the rows; a larger value usually "
+        "selects fewer rows (default: 10)",
     )
     group = parser.add_argument_group("compact model")
     group.add_argument(

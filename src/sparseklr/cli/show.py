@@ -194,9 +194,9 @@ def run_export(args: Namespace) -> None:
     if suffix not in (".onnx", ".h", ".json"):
         raise CliError(f"--output {args.output}: expected a name ending in .onnx, .h or .json")
     if args.single and suffix == ".json":
-        raise CliError("--single: not available for JSON, which stores numbers in double precision")
+        raise CliError("--single is not available for JSON, which stores numbers in double precision")
     if args.name and suffix != ".h":
-        raise CliError("--name: only available for a C header (.h)")
+        raise CliError("--name is only available for a C header (.h)")
     model = Model.load(args.model).fitted
     if suffix == ".onnx":
         try:

@@ -1,4 +1,4 @@
-"""Data that are read in blocks because they need not fit into memory: folders of files and file patterns.
+"""Data that may be too large for memory and are read in blocks: folders of files, and file patterns.
 
 The files have the format Parquet, Arrow or CSV, and all columns must be numeric. Tables with dates, text or
 missing values are read as a whole by :mod:`.reading`.
@@ -42,7 +42,7 @@ def is_streamed(args: Namespace) -> bool:
     given = [name for name in ("memory", "scheduler", "checkpoint") if getattr(args, name) is not None]
     if not given and not is_many(args.data):
         return False
-    what = f"--{given[0]}" if given else f"{args.data}: a folder or a pattern"
+    what = f"--{given[0]}" if given else f"{args.data}: a folder or a file pattern"
     if args.model != "compact":
         raise CliError(f"{what} requires --model compact")
     if args.data == "-":
@@ -51,7 +51,7 @@ def is_streamed(args: Namespace) -> bool:
     for name in ("categorical", "number", "date", "na", "encoding", "test_size"):
         if getattr(args, name):
             raise CliError(
-                f"--{name.replace('_', '-')}: not available for a fit that reads in blocks ({what})"
+                f"--{name.replace('_', '-')} is not available for a fit that reads in blocks ({what})"
             )
     if args.target is None:
         raise CliError("--target is required: the name of the column that contains the classes")
@@ -111,11 +111,11 @@ def predicts_in_blocks(args: Namespace, model: Model) -> bool:
     in_memory += [name for name in ("na", "encoding") if getattr(args, name)]
     if is_many(args.data):
         if in_memory:
-            raise CliError(f"--{in_memory[0]}: not available for a folder or a pattern ({args.data})")
+            raise CliError(f"--{in_memory[0]} is not available for a folder or a file pattern ({args.data})")
         if not plain:
             raise CliError(
-                f"{args.data}: the model is a pipeline, which cannot read a folder or a pattern; give one "
-                "file at a time"
+                f"{args.data}: the model is a pipeline, which cannot read a folder or a file pattern; give "
+                "one file at a time"
             )
         return True
     return (

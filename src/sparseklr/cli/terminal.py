@@ -32,7 +32,8 @@ QUALITY = {
     "gradient_norm": ("Gradient norm", ".1e"),
 }
 
-# A log-loss below this fraction of that of the class fractions suggests that a column contains the class.
+# If the log-loss is below this fraction of the log-loss of the class fractions, a column may contain the
+# class.
 LEAK = 0.05
 
 

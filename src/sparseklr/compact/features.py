@@ -1,9 +1,9 @@
-"""Elimination of features that a model hardly uses, a fifth of the remaining features in each round.
+"""Elimination of features that a model hardly uses; each round drops 20% of the remaining features.
 
 The use of a feature is measured by the mean squared derivative of the outputs (decision values) with respect
 to the feature. In each fold, the features that the model of the fold uses least are dropped. The validation
 rows determine how many features are dropped. The models of all folds after a round form a *stage* of the
-search. The same rounds are then repeated on all rows.
+search (:class:`~.size_search.Stage`). The rounds up to the chosen stage are finally repeated on all rows.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class EliminationSettings:
     """
 
     dropped: float = 0.2  # fraction of the features dropped in a round
-    allowed: float = 1.0  # the fewest features within this many standard errors are chosen
+    allowed: float = 1.0  # the smallest number of features within this many standard errors is chosen
     hopeless: float = 3.0  # the search ends if the difference exceeds this many standard errors ...
     much: float = 0.05  # ... and this fraction of the smallest loss
-    # The number of features is refined between the chosen one and the next smaller one, in at most this
-    # number of steps.
+    # After the rounds, bisection between the chosen number of features and the next smaller one takes at most
+    # this number of steps.
     steps: int = 4
     n_rows: int = 4096  # maximum number of rows from which the derivatives are computed
 
@@ -66,7 +66,7 @@ def most_used(rows: LabelledRows, model: CompactModel, n_features: int) -> np.nd
 
 
 def eliminate(search: SizeSearch, stage: Stage) -> tuple[list[Stage], ReducedStage]:
-    """Drop features in rounds; return the stages with fewer features, and the chosen stage.
+    """Drop features in rounds; return all stages with fewer features than ``stage``, and the chosen stage.
 
     The chosen stage has the fewest features among the stages whose loss exceeds the smallest loss by at most
     one standard error of the difference.
@@ -98,7 +98,7 @@ def _dropped(search: SizeSearch, each: Map, last: ReducedStage, n_dropped: int) 
     widths = [model.log_gamma[left] for model, left in zip(models, features, strict=True)]
     # All rounds start with the same C. Another C would lead to other points, and the losses would not be
     # comparable.
-    stage = search.fit_size(each, folds, last.stage.n_points, last.stage.moved_at[0], widths)
+    stage = search.fit_size(each, folds, last.stage.n_points, last.stage.start_C, widths)
     kept = [before[left] for before, left in zip(last.features, features, strict=True)]
     return ReducedStage(stage, folds, kept, (*last.rounds, n_features))
 
@@ -120,7 +120,7 @@ def _fewest(tried: list[ReducedStage], validation: Validation) -> ReducedStage:
 
 
 def _hopeless(tried: list[ReducedStage], validation: Validation) -> bool:
-    """Return whether the last stage is much worse than the best stage, so that the search can end."""
+    """Return whether the last stage is so much worse than the best stage that the search can end."""
     best, last = _best(tried), tried[-1].stage
     much_worse = last.loss > (1 + ELIMINATION.much) * best.loss
     return much_worse and _excess(last, best, validation) > ELIMINATION.hopeless
@@ -136,6 +136,7 @@ def replay(
     rows: LabelledRows,
     model: CompactModel,
     rounds: tuple[int, ...],
+    C: float,
     moved_at: tuple[float, ...],
     *,
     shared: bool,
@@ -150,6 +151,6 @@ def replay(
         features = most_used(rows, model, n_features)
         rows, kept = rows.columns(features), kept[features]
         objective = Objective(rows.compiled(), shared=shared, threads=threads)
-        model = at_centres(rows, objective, model.n_points, moved_at[0], model.log_gamma[features])
+        model = at_centres(rows, objective, model.n_points, C, model.log_gamma[features])
         model, _ = objective.move_along(model, moved_at, max_iter=SEARCH.segment)
     return kept, model

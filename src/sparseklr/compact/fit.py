@@ -1,9 +1,9 @@
 """Fit of a compact model to rows in memory.
 
 The number of points, C and the features are chosen on validation folds, and a model is then fitted to all
-rows. This final fit uses only the choices of the folds: the sizes, C, the number of L-BFGS runs, and the
-factor by which the decision values are multiplied. Two divisions into folds that lead to the same choices
-therefore give the same model.
+rows. This final fit uses only the choices made on the folds: the numbers of points, C, the number of L-BFGS
+runs, and the factor by which the decision values are multiplied. Two divisions into folds that lead to the
+same choices therefore give the same model.
 
 The objective has many local minima, and the final fit may end in a worse minimum than the fits of the folds.
 The models of the folds, with coefficients refitted to all rows, therefore serve as candidates. If the
@@ -35,13 +35,13 @@ from .size_search import (
     no_report,
 )
 
-# Number of runs of L-BFGS if there are no validation rows that could stop the iterations earlier.
+# Number of runs of L-BFGS if there are no validation rows, so that early stopping is impossible.
 UNWATCHED = 4
 
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A candidate for the final model."""
+    """A model that may become the final model."""
 
     features: np.ndarray  # positions of the features that the model uses
     model: CompactModel
@@ -55,30 +55,35 @@ class Plan:
 
     n_points: int
     C: float
-    # Numbers of points of the models that are fitted one after the other. Each model starts with the widths
-    # of the previous one.
+    # Numbers of points of the models that are fitted one after the other. Each fit starts with the widths of
+    # the previous model.
     sizes: tuple[int, ...] = ()
     rounds: tuple[int, ...] = ()  # number of remaining features after each round of elimination
-    moved_at: tuple[float, ...] = ()  # value of C in each run of L-BFGS
+    moved_at: tuple[float, ...] = ()  # value of C in each run of L-BFGS; empty for points at cluster centres
     shrinkage: float = 1.0  # factor by which the decision values are multiplied
     start: CompactModel | None = None  # initial model; None for points at cluster centres
     validated: tuple[Candidate, ...] = ()  # the models of the folds
+
+    @property
+    def start_C(self) -> float:
+        """Value of C with which the fit of each size starts."""
+        return (*self.moved_at, self.C)[0]
 
 
 @dataclass(frozen=True, eq=False)
 class CompactFit:
     """A fitted model and the search that led to it.
 
-    ``stages`` contains the stages of the size search, followed by the stages of the feature elimination. It
-    is empty if there was no validation, because the number of points and C were given or a class has a single
-    row.
+    ``stages`` contains the stages (see :class:`~.size_search.Stage`) of the size search, followed by those of
+    the feature elimination. It is empty if there was no validation. This is the case if the number of points
+    and C were given, or if a class has a single row.
     """
 
     model: CompactModel  # in the units of the scaled rows; the coefficients include the shrinkage
     features: np.ndarray  # positions of the features that the model uses
     plan: Plan
     stages: list[Stage]
-    chosen: Stage | None  # the stage that determined the plan; None without validation
+    chosen: Stage | None  # the stage whose settings were used for the final fit; None without validation
     # Largest derivative of the objective with respect to a point or log gamma, divided by the total weight
     gradient_norm: float
     n_iter: int  # number of L-BFGS iterations on all rows
@@ -87,12 +92,12 @@ class CompactFit:
 
     @property
     def validation_loss(self) -> float | None:
-        """Validation loss of the chosen stage; None without validation."""
+        """Mean log-loss of the chosen models on their validation rows; None without validation."""
         return None if self.chosen is None else self.chosen.loss
 
     @property
     def baseline_loss(self) -> float | None:
-        """Validation loss of the class fractions; None without validation."""
+        """Mean log-loss of the class fractions on the validation rows; None without validation."""
         return self.stages[0].loss if self.stages else None
 
     @property
@@ -105,7 +110,7 @@ class CompactFit:
     def search_results(self) -> dict[str, np.ndarray]:
         """Return a table with one row for each stage, as a dictionary of columns.
 
-        The column ``fold_error`` is present only if the folds were repeated.
+        The column ``fold_error`` is present only if the rows were divided into folds several times.
         """
         stages = self.stages
         fold_error = np.array([stage.fold_error for stage in stages])
@@ -126,7 +131,7 @@ def fit_compact(
     observations: Observations,
     report: Report = no_report,
 ) -> CompactFit:
-    """Choose the settings that are None on validation folds, and fit a model to all rows.
+    """Choose by validation the settings that are None, and fit a model to all rows.
 
     If features far outnumber rows, all features share one width (unless ``sparse``), because few rows cannot
     determine thousands of widths.
@@ -154,7 +159,7 @@ def _rotated_back(fit: CompactFit, rotation: Rotation) -> CompactFit:
 def _fit(
     rows: LabelledRows, settings: CompactSettings, observations: Observations, report: Report
 ) -> CompactFit:
-    """Choose the settings that are None on validation folds, if possible, and fit a model to all rows."""
+    """Choose the settings that are None, by validation if there are folds, and fit a model to all rows."""
     plan, chosen, validation = _without_validation(rows, settings), None, None
     stages: list[Stage] = []
     if rows.X.shape[1] and (settings.n_points is None or settings.C is None or settings.sparse):
@@ -178,14 +183,14 @@ def refit_compact(
 
 
 def _without_validation(rows: LabelledRows, settings: CompactSettings) -> Plan:
-    """Return a plan with the given settings, and with default values for settings that are None."""
+    """Return the plan for given settings, with default values for settings that are None."""
     C = settings.C or SEARCH.first_C
     n_points = (settings.n_points or rows.n_classes) if rows.X.shape[1] else 0
     return Plan(n_points, C, (n_points,), moved_at=(C,) * UNWATCHED)
 
 
 def _validated_plan(search: SizeSearch, settings: CompactSettings) -> tuple[Plan, list[Stage], Stage]:
-    """Return the plan chosen on the validation rows, all stages that were tried, and the chosen stage."""
+    """Return the plan of the final fit, all evaluated stages, and the stage on which the plan is based."""
     stages = search.run()
     sized = stages[-1] if settings.n_points else choose(stages, search.validation)
     reduced = ReducedStage.full(search, sized)
@@ -235,18 +240,19 @@ class AllRows:
     def fresh(self) -> Candidate:
         """Return a model fitted to all rows from scratch.
 
-        Models of all sizes up to the chosen one are fitted, and features are then dropped as in the folds.
+        Models with the numbers of points of the plan are fitted one after the other, and features are then
+        dropped as in the folds.
         """
         rows, plan = self.rows, self.plan
         features, model, n_iter = self._every, plan.start or base_rate(rows), 0
         for size in plan.sizes:
-            model = at_centres(rows, self._objective, size, plan.moved_at[0], model.log_gamma)
-            moves = plan.moved_at if size == plan.n_points else plan.moved_at[:1]
+            model = at_centres(rows, self._objective, size, plan.start_C, model.log_gamma)
+            moves = plan.moved_at if size == plan.n_points else (plan.start_C,)
             model, n_iter = self._objective.move_along(model, moves, max_iter=SEARCH.segment)
         if plan.start:
             model, n_iter = self._objective.move_along(model, plan.moved_at, max_iter=SEARCH.segment)
         if plan.rounds:
-            features, model = replay(rows, model, plan.rounds, plan.moved_at, **self._options)
+            features, model = replay(rows, model, plan.rounds, plan.start_C, plan.moved_at, **self._options)
         return self._solved(Candidate(features, model, n_iter=n_iter))
 
     def fitted(self) -> Candidate:
@@ -261,7 +267,8 @@ class AllRows:
             return Candidate(nothing, base_rate(self.rows.columns(nothing)))
         fresh = self.fresh()
         folds = [self._solved(candidate) for candidate in self.plan.validated]
-        if not folds or fresh.value <= np.median([fold.value for fold in folds]):
+        in_centres = not self.plan.moved_at  # then the points were not optimised in the folds either
+        if in_centres or not folds or fresh.value <= np.median([fold.value for fold in folds]):
             return fresh
         best = min(folds, key=lambda fold: fold.value)
         moved = self._objective_of(best).move(best.model, self.plan.C, max_iter=SEARCH.segment)
@@ -270,7 +277,7 @@ class AllRows:
     def finished(self, candidate: Candidate) -> tuple[CompactModel, float]:
         """Return the final model, and the norm of the gradient divided by the total weight.
 
-        The coefficients are computed in double precision and multiplied by the shrinkage.
+        The coefficients are computed in double precision and multiplied by the shrinkage factor.
         """
         C = self.plan.C
         if candidate.model.n_points == 0:

@@ -1,4 +1,4 @@
-r"""The compact model, its objective with the coefficients eliminated, and starting points.
+r"""The compact model, its objective as a function of points and widths, and starting points.
 
 A model of k points :math:`z_b` is
 :math:`f_o(x) = \sum_b \beta_{ob} e^{-\sum_j \gamma_j (x_j - z_{bj})^2} + c_o`. It has one output o for two
@@ -28,7 +28,7 @@ from .. import _core
 from .._utils.arrays import check_floats
 from .rows import LabelledRows
 
-# Factors of the penalty on log gamma: rho for its mean, and tau for the deviations from this mean
+# Factors of the penalty on log gamma: rho for the mean of log gamma, and tau for the deviations from the mean
 RHO, TAU = 0.1, 1.0
 
 
@@ -148,7 +148,7 @@ class Objective:
         return replace(model, coef=coef), value
 
     def gradient(self, log_gamma: np.ndarray, C: float) -> np.ndarray:
-        """Return the derivatives of J, minimised over the coefficients, in the points and log gamma.
+        """Return the derivatives, with respect to points and log gamma, of J minimised over the coefficients.
 
         They are evaluated at the last solution of :meth:`solve`.
         """
@@ -159,7 +159,7 @@ class Objective:
     def move(
         self, model: CompactModel, C: float, *, max_iter: int = 25, tol: float = 1e-7, inner_tol: float = 1e-5
     ) -> Moved:
-        """Optimise points and widths by L-BFGS until a step lowers J by less than the fraction ``tol``.
+        """Optimise points and widths by L-BFGS until an iteration lowers J by less than the fraction ``tol``.
 
         At most ``max_iter`` iterations are made.
         """

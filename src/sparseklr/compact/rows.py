@@ -25,8 +25,9 @@ class Rotation:
     """An orthonormal basis of the span of n rows with p > n features.
 
     If the kernel has the same width along all features, distances depend only on coordinates in this span,
-    and the optimal points lie in it. The coordinates are multiplied by sqrt(n / p), because the penalty on
-    log gamma is zero at gamma = 1 / n for n features, instead of 1 / p.
+    and the optimal points lie in it. The penalty on log gamma is zero at gamma = 1 / n for the n coordinates,
+    and at gamma = 1 / p for the p features. Multiplying the coordinates by sqrt(n / p) makes the two
+    penalties equivalent.
     """
 
     basis: np.ndarray  # (p, n)
@@ -40,12 +41,12 @@ class Rotation:
 
     @property
     def scale(self) -> float:
-        """The factor sqrt(n / p) on the coordinates."""
+        """The factor sqrt(n / p) by which the coordinates are multiplied."""
         p, n = self.basis.shape
         return float(np.sqrt(n / p))
 
     def undone(self, points: np.ndarray, log_gamma: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return points and log gamma for the original features."""
+        """Return points and log gamma in terms of the original features."""
         shared = log_gamma[:1] + 2 * np.log(self.scale)
         return points @ self.basis.T / self.scale, np.repeat(shared, len(self.basis))
 
@@ -139,8 +140,8 @@ class Observations:
 class DistinctPairs:
     """Distinct (row, class) pairs, sorted by a hash of the contents of the row.
 
-    A model fitted to the pairs does not depend on the order of the rows. Nor does it matter whether a row is
-    repeated or has a larger weight.
+    A model fitted to the pairs does not depend on the order of the rows, nor on whether a row is repeated or
+    has a larger weight.
     """
 
     positions: np.ndarray  # position of one training row of each pair
@@ -164,9 +165,9 @@ def distinct_pairs(X: Any, codes: np.ndarray, weight: np.ndarray, count: np.ndar
 
 
 def _coarse(X: Any, bits: int = 10) -> Any:
-    """Return the rows rounded to multiples of 2^-bits of the largest value of each feature.
+    """Return the features divided by a unit and rounded to integers; noise of 1e-9 rarely changes them.
 
-    Noise with a relative size of 1e-9 then rarely changes the result.
+    The unit is the largest absolute value of a feature, rounded up to a power of two, times 2^-bits.
     """
     largest = abs(X).max(axis=0)
     largest = np.asarray(largest.toarray() if sparse.issparse(largest) else largest, dtype=np.float64).ravel()
@@ -281,7 +282,7 @@ def scaled_rows(
         )
     rows = X[positions]
     if given is None:
-        scaling = Scaling.of(rows, relative, auto=bool(scale))
+        scaling = Scaling.of(rows, relative, auto=bool(scale), ramps=bool(scale))
     else:
         scaling = replace(given, kept=np.arange(len(features)))
     scaled = np.empty((len(positions), len(scaling.kept)), dtype=np.float32)
@@ -311,10 +312,11 @@ def validation_folds(label: np.ndarray, n_classes: int, observations: Observatio
     """Return, for each fold, the number of observations of each pair that are used for validation.
 
     There are ten folds with up to 500 observations, and five with up to 1500. With more observations, three
-    of five folds are used. The result is empty if a class has a single observation. The observations of each
-    class are assigned to the folds in turn, in the order of the rows. The observations of one pair may
-    therefore be in both the training part and the validation part of a fold. Copies of a row stay together:
-    distinct rows are assigned to the folds in turn, grouped by their rarest class.
+    of five folds are used. The result is empty if a class has a single observation. The rows must be in
+    random order. Each fold contains consecutive observations of every class, so that few observations change
+    their fold if a row is added or removed. The observations of one pair may be in both the training part and
+    the validation part of a fold. Copies of a row stay together: folds consist of distinct rows, grouped by
+    their rarest class.
     """
     count = observations.count
     n_folds, used = (10, 10) if len(observations) <= 500 else (5, 5) if len(observations) <= 1500 else (5, 3)
@@ -325,20 +327,20 @@ def validation_folds(label: np.ndarray, n_classes: int, observations: Observatio
     if observations.copies:
         rarest_first = np.lexsort((label, units[label], observations.point))
         _, first = np.unique(observations.point[rarest_first], return_index=True)
-        fold = _turns(label[rarest_first[first]], n_classes, np.ones(len(first), dtype=np.int64)) % n_folds
+        fold = _fold_of_unit(label[rarest_first[first]], np.zeros(len(first)), n_folds)
         held_out = [np.where(fold[observations.point] == f, count, 0) for f in range(n_folds)]
     else:
-        # Among start, ..., start + count - 1, count the numbers that are congruent to f modulo n_folds.
-        start = _turns(label, n_classes, count)
-        held_out = [(start + count - 1 - f) // n_folds - (start - 1 - f) // n_folds for f in range(n_folds)]
+        pair = np.repeat(np.arange(len(count)), count)
+        fold = _fold_of_unit(label[pair], np.arange(len(pair)) - (np.cumsum(count) - count)[pair], n_folds)
+        held_out = [np.bincount(pair[fold == f], minlength=len(count)) for f in range(n_folds)]
     left = [np.bincount(label, count - part, minlength=n_classes) for part in held_out[:used]]
     return [part for part, rest in zip(held_out, left, strict=False) if rest.all() and part.any()]
 
 
 def repeated_folds(
-    label: np.ndarray, n_classes: int, observations: Observations, *, n_rows: int, most: int, seed: int
+    label: np.ndarray, n_classes: int, observations: Observations, *, n_rows: int, most: int
 ) -> list[list[np.ndarray]]:
-    """Return the folds of :func:`validation_folds` for one to ``most`` random orders of the pairs.
+    """Return the folds of :func:`validation_folds` for one to ``most`` pseudo-random orders of the pairs.
 
     Orders are added until the folds have at least ``n_rows`` validation observations in total. If the first
     few folds of the first order already suffice, its other folds are omitted.
@@ -346,7 +348,7 @@ def repeated_folds(
     repeats: list[list[np.ndarray]] = []
     held_out = 0
     while len(repeats) < most and held_out < n_rows:
-        order, shuffled = observations.shuffled(seed + len(repeats))
+        order, shuffled = observations.shuffled(len(repeats))
         repeats.append([])
         for part in validation_folds(label[order], n_classes, shuffled):
             if held_out >= n_rows and len(repeats) == 1:
@@ -357,10 +359,17 @@ def repeated_folds(
     return repeats
 
 
-def _turns(label: np.ndarray, n_classes: int, count: np.ndarray) -> np.ndarray:
-    """Return, for each pair, the number of observations of the same class before the pair."""
-    start = np.empty(len(label), dtype=np.int64)
-    for code in range(n_classes):
+def _fold_of_unit(label: np.ndarray, copy: np.ndarray, n_folds: int) -> np.ndarray:
+    """Return the fold of each unit; ``copy`` is 0, 1, ... for equal units, which follow one another.
+
+    The units of a class are sorted by a position in [0, 1), and each fold gets consecutive units. Multiples
+    of the golden ratio spread equal units evenly over the folds.
+    """
+    fold = np.empty(len(label), dtype=np.int64)
+    for code in np.unique(label):
         members = np.flatnonzero(label == code)
-        start[members] = np.cumsum(count[members]) - count[members]
-    return start
+        first = np.cumsum(copy[members] == 0)
+        position = (first / (first[-1] + 1) + copy[members] * (np.sqrt(5) - 1) / 2) % 1
+        order = np.argsort(position, kind="stable")
+        fold[members[order]] = np.arange(len(members)) * n_folds // len(members)
+    return fold

@@ -1,15 +1,17 @@
 """Search for the number of points and C: models of growing size, evaluated on validation rows.
 
-:func:`search_sizes` and :func:`choose` determine which sizes are tried and which size is chosen, both for
-rows in memory and for data streams. :class:`SizeSearch` fits models of one size to rows in memory, one model
-for each fold. All folds use the same C at every step. These models form a *stage* of the search.
+The *size* of a model is its number of points. :func:`search_sizes` and :func:`choose` determine which sizes
+are tried and which size is chosen, both for rows in memory and for out-of-core fits. :class:`SizeSearch` fits
+models to rows in memory. The models of one size, one for each fold, form a *stage* of the search. The models
+of a stage use the same C.
 
 For each size, the points start at cluster centres, and L-BFGS optimises points and widths. C is then chosen,
-and L-BFGS continues with this C. The next size starts with this C, and with the widths found so far unless
-equal widths have a lower objective.
+and L-BFGS continues with this C. If the validation loss was lowest at the start, the points stay there. The
+next size starts with the chosen C, and with the widths found so far unless equal widths have a lower
+objective.
 
-With few rows, the choice depends on the division into folds. The folds are therefore repeated with other
-validation rows. The runs of L-BFGS that led to the chosen models are finally repeated on all rows
+With few rows, the choice depends on the division into folds. The rows are therefore divided into folds
+several times. The runs of L-BFGS that led to the chosen models are finally repeated on all rows
 (:mod:`.fit`).
 """
 
@@ -36,7 +38,7 @@ Report = Callable[[str, float], Any]  # name of the current step, completed frac
 
 @dataclass(frozen=True)
 class CompactSettings:
-    """Settings of a fit. A value of None is chosen on validation rows."""
+    """Settings of a fit. Settings that are None are chosen on validation rows."""
 
     n_points: int | None = None
     max_points: int = 512
@@ -45,7 +47,7 @@ class CompactSettings:
     sparse: bool = False  # whether features are eliminated
     tol: float = 1e-4  # a second run of L-BFGS must lower the loss by this fraction
     threads: int = 1
-    seed: int = 0  # seed of the choice of validation rows
+    seed: int = 0  # seed of the samples of more than 20,000 rows
 
 
 @dataclass(frozen=True)
@@ -61,12 +63,13 @@ class SizeSearchSettings:
     many_points: int = 128
     many_points_gain: float = 0.02
     # A size with more points than ``many_points``, or with more coefficients (points times outputs) than
-    # this, is first tried in one fold. The other folds follow if its gain there is large enough.
+    # this, is first tried in one fold. The other folds follow if the loss there supports this size.
     many_coefficients: int = 512
-    # Folds are repeated until the validation rows have at least this number of decision values, ...
+    # The rows are divided into folds again until the validation rows have at least this number of decision
+    # values, ...
     validation_values: int = 3000
     validation_rows: int = 600  # ... and at least this number of validation rows
-    most_repeats: int = 3  # maximum number of repetitions of the folds
+    most_repeats: int = 3  # maximum number of divisions into folds
     first_C: float = 10.0  # the search for C starts at this value
     C_factor: float = 10.0  # ratio of consecutive values of C
     least_C: float = 0.1  # smallest C
@@ -90,7 +93,7 @@ class Stage:
 
     n_points: int
     C: float
-    moved_at: tuple[float, ...]  # value of C in each run of L-BFGS
+    moved_at: tuple[float, ...]  # value of C in each run of L-BFGS; empty for points at cluster centres
     models: tuple[CompactModel, ...] = field(repr=False)
     outputs: np.ndarray = field(repr=False)  # decision values of the validation rows
     losses: np.ndarray = field(repr=False)  # log-losses of the validation rows
@@ -100,8 +103,13 @@ class Stage:
     seconds: float  # time since the search began
 
     @property
+    def start_C(self) -> float:
+        """Value of C with which the fit of this size started."""
+        return (*self.moved_at, self.C)[0]
+
+    @property
     def n_features(self) -> int:
-        """Number of features of the models."""
+        """Number of scaled columns that the models use."""
         return len(self.models[0].log_gamma)
 
 
@@ -119,7 +127,7 @@ class Validation:
 
     @classmethod
     def of(cls, rows: LabelledRows) -> Validation:
-        """Return the validation rows for rows that are one observation each."""
+        """Return ``rows`` as validation rows, each of which is one observation."""
         return cls(rows, np.arange(len(rows)), np.ones(len(rows)), np.zeros(len(rows), dtype=np.intp))
 
     def mean(self, values: np.ndarray) -> tuple[float, float]:
@@ -164,7 +172,7 @@ class Validation:
         return Stage(n_points, C, moved_at, tuple(models), outputs, losses, loss, error, fold_error, seconds)
 
     def shrinkage(self, stage: Stage) -> float:
-        """Return the multiplier of the decision values, from 0.5 to 1, that minimises the validation loss."""
+        """Return the factor from 0.5 to 1 on the decision values that minimises the validation loss."""
         end = minimize_scalar(
             lambda s: float(np.average(self.rows.losses(s * stage.outputs), weights=self.rows.weight)),
             bounds=(SEARCH.least_shrinkage, 1.0),
@@ -218,7 +226,7 @@ def gained(loss: float, best: float) -> bool:
 
 
 def choose(stages: list[Stage], validation: Validation) -> Stage:
-    """Return the stage of the smallest models that are nearly as good as the best models.
+    """Return the stage of the smallest models whose loss is nearly as small as the smallest loss.
 
     The loss of this stage exceeds the smallest loss by at most one standard error of the difference, or by
     the fraction ``gain`` for each doubling between the two sizes. It must also be smaller than the loss of
@@ -299,7 +307,6 @@ class SizeSearch:
             observations,
             n_rows=max(SEARCH.validation_values // rows.n_outputs, SEARCH.validation_rows),
             most=SEARCH.most_repeats,
-            seed=settings.seed,
         )
         counts = [part for folds in repeats for part in folds]
         # Threads work on different folds. If there are more threads than folds, they also divide the rows.
@@ -341,7 +348,7 @@ class SizeSearch:
                 raise
 
     def run(self) -> list[Stage]:
-        """Return the stages of all sizes that were tried."""
+        """Fit models of increasing size and return one stage for each size."""
         with self.in_threads() as each:
 
             def fit_size(size: int, stages: list[Stage]) -> Stage | None:
@@ -358,22 +365,34 @@ class SizeSearch:
             return search_sizes(first, self.sizes, fit_size)
 
     def fit_size(self, each: Map, folds: list[Fold], size: int, C: float, widths: list[np.ndarray]) -> Stage:
-        """Return the stage of one size: start at cluster centres, and run L-BFGS while the loss falls."""
+        """Return the stage of one size: start at cluster centres, and run L-BFGS while the loss falls.
+
+        With few rows, the loss may be lowest at the start.
+        """
         starts = list(each(partial(Fold.start, size=size, C=C), folds, widths))
+        first = self._best_C(each, folds, starts, C, ())
         moved = list(each(partial(Fold.move, C=C), folds, starts))
-        return self._moved_further(each, folds, moved, C)
+        return min(first, self._moved_further(each, folds, moved, C), key=lambda stage: stage.loss)
 
     def _fit_expensive(self, each: Map, size: int, last: Stage, widths: list[np.ndarray]) -> Stage | None:
-        """Return the stage of one size, as :meth:`fit_size` does; None if the first fold gains too little."""
+        """Return the stage of one size, as :meth:`fit_size` does; None if the first fold does not support it.
+
+        Up to ``many_points``, its loss may be higher by one standard error of the difference. Above, it must
+        be lower by the fraction ``many_points_gain``.
+        """
         C, (first, *others) = last.C, self.folds
         starts = [first.start(widths[0], size, C)]
         moved = [first.move(starts[0], C)]
         solved = [first.solve(moved[0], value) for value in self._neighbours(C)]
-        weight = first.validation.weight
-        losses = [first.validation.losses(first.predict(model)) for model in (*moved, *solved)]
-        loss = min(np.average(values, weights=weight) for values in losses)
-        required = 1 - SEARCH.many_points_gain * (size > SEARCH.many_points)
-        if loss >= required * np.average(last.losses[: len(weight)], weights=weight):
+        weight, count = first.validation.weight, self.validation.count[: len(first.validation)]
+        before = last.losses[: len(weight)]
+        changes = [
+            weighted_mean(first.validation.losses(first.predict(model)) - before, weight, count)
+            for model in (*moved, *solved)
+        ]
+        change, error = min(changes)
+        required = -SEARCH.many_points_gain * np.average(before, weights=weight)
+        if change >= (required if size > SEARCH.many_points else error):
             return None
         starts += each(partial(Fold.start, size=size, C=C), others, widths[1:])
         moved += each(partial(Fold.move, C=C), others, starts[1:])
@@ -385,7 +404,7 @@ class SizeSearch:
         return size > SEARCH.many_points or coefficients > SEARCH.many_coefficients
 
     def _moved_further(self, each: Map, folds: list[Fold], moved: list[CompactModel], C: float) -> Stage:
-        """Return the stage after C is chosen and L-BFGS is run again while the validation loss falls."""
+        """Choose C, run L-BFGS again as long as the validation loss falls, and return the stage."""
         stage = self._best_C(each, folds, moved, C, (C,))
         for _ in range(SEARCH.n_segments - 1 if moved[0].n_points <= SEARCH.many_points else 0):
             moved = list(each(partial(Fold.move, C=stage.C), folds, stage.models))

@@ -40,8 +40,8 @@ from ..kernels import RowSource
 from .problem import DualProblem, labels_and_boxes
 from .smo import BOUND_FRACTION, Callback, Settings, Solution, solve_above_bound, solve_dual
 
-# The saturation bound considers every pair of a minority and a majority point up to this number of operations
-# (number of minority points times number of majority points times number of all points).
+# Up to this number of operations, :func:`saturation_bound` considers every pair of a minority point and a
+# majority point. The number of operations is the number of pairs times the number of all points.
 _PAIRWISE = 300_000_000
 
 
@@ -82,7 +82,7 @@ def support_band(C: Any, lam: float, bound: Any = None) -> tuple[Any, Any]:
         The margin, >= 0.
     bound : float or array (n,), optional
         The lower bound b < C / 2, at which a dual variable counts as zero. The default is ``1e-9 * C``, as in
-        :class:`~sparseklr.SKLR`. The paper uses 1e-5.
+        :class:`~sparseklr.SKLR`. The paper uses ``bound=1e-5``.
 
     Returns
     -------

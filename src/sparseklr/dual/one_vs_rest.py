@@ -12,7 +12,7 @@ from .._utils.progress import ProgressBar
 from .._utils.threads import n_threads
 from .margins import reachable_sum, solve_nu
 from .problem import DualProblem, boxes
-from .smo import SampleSolver, Solution, Status, solve_above_bound
+from .smo import SampleSolver, Solution, solve_above_bound
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class BinarySolutions:
     @property
     def converged(self) -> bool:
         """Whether all problems were solved to the required tolerance."""
-        return all(solution.status is Status.OPTIMAL for solution in self.solutions)
+        return all(solution.converged for solution in self.solutions)
 
     @property
     def kkt_violation(self) -> float:
@@ -61,7 +61,7 @@ class BinarySolutions:
     @property
     def indefinite(self) -> bool:
         """Whether the kernel is not positive semidefinite, beyond the rounding errors of float32."""
-        return min(solution.min_curvature for solution in self.solutions) < -1e-5
+        return any(solution.indefinite for solution in self.solutions)
 
     def warn_about_small_nu(self, nu: float, tol: float) -> None:
         """Warn if the dual variables sum to more than ``nu`` even at ``lam=0``."""
@@ -72,7 +72,7 @@ class BinarySolutions:
             most = min(map(reachable_sum, self.problems))
             warn(
                 f"nu={nu:g} is too small for a positive margin{which}: at lam=0, the dual variables "
-                f"already sum to {max(least):g}. The model uses lam=0. Use a nu between {max(least):g} and "
+                f"already sum to {max(least):g}, so lam=0 is used. Use a nu between {max(least):g} and "
                 f"{most:g}, or set lam=0."
             )
 

@@ -4,7 +4,7 @@ The refit of :class:`~sparseklr.SparseKLR` needs only a few hundred points near 
 classes. The dual problem of all rows therefore need not be solved. As in chunking, the problem is first
 solved for a random sample of the rows. The next subset consists of the selected points and of other rows with
 :math:`y f(x) < \lambda`, which have large dual variables in the problem of all rows. The procedure ends when
-a subset selects enough points, when there are no more such rows, or after three subsets.
+the solution for a subset contains enough points, when there are no other such rows, or after three subsets.
 
 References
 ----------
@@ -41,7 +41,7 @@ def select_on_parts(
     """Return the indices of the selected rows, and the solutions for the last subset.
 
     Up to 5000 rows, all rows form a single subset. ``rows`` must be in random order. The procedure ends when
-    a subset selects at least ``enough`` rows.
+    the solution for a subset contains at least ``enough`` points.
     """
     n = len(rows.codes)
     if n <= SETTINGS.rows:

@@ -4,8 +4,8 @@ All problems share one kernel matrix. For each C, the margins lam are visited in
 :math:`\alpha(\lambda)` is smooth, a polynomial through the last few solutions predicts the next one. The
 corresponding ``F = K (alpha * y)`` is linear in alpha, so it is predicted without a product with K. With tol
 = 1e-5 on the grid of the paper, this takes about half as many pair steps as starting from zero. The following
-alternatives were not faster: an ascending or bisecting order of the margins, starts from the solutions for
-the previous C, extrapolation of f, and Newton steps.
+alternatives were not faster: visiting the margins in ascending or bisecting order, starting from the
+solutions for the previous C, extrapolating f, and taking Newton steps.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class KLRPath:
     Cs : array (n_Cs,)
         The values of C.
     lams : array (n_Cs, n_lams)
-        The margins, not divided by C.
+        The margins lam, also if ``lam_scale="ratio"``.
     solutions : array (n_Cs, n_lams, n_outputs) of Solution
         There is one output for two classes, and otherwise one output for each class.
     training : Samples
@@ -122,11 +122,6 @@ class KLRPath:
         width = data.n_samples if data.kernel.precomputed else data.X.shape[1]
         if X.shape[1] != width:
             raise ValueError(f"X has {X.shape[1]} columns; expected {width}, as in the training data.")
-        return self.outputs(X, n_jobs=n_jobs)
-
-    def outputs(self, X: Any, *, n_jobs: int | None = None) -> np.ndarray:
-        """Return the result of :meth:`decision_function` for rows that are already validated."""
-        data = self.training
         coef = self.coef.reshape(-1, len(data.codes))
         used = np.flatnonzero(coef.any(axis=0))
         queries = X[:, data.positions[used]] if data.kernel.precomputed else X
@@ -284,7 +279,8 @@ def _warn_about_saturation(K: np.ndarray, data: Samples, Cs: np.ndarray, lams: n
     """Warn about margins at which all dual variables of a class are at their upper bounds."""
     ratio = lams.max(axis=1) / Cs
     c = max(range(len(Cs)), key=lambda k: (ratio[k], Cs[k]))
-    # Margins below the following limit are far below the saturation bound, whose computation takes longer.
+    # Margins below this limit are far below the saturation bound. The limit is cheaper to compute than the
+    # bound.
     if ratio[c] <= K.diagonal().mean():
         return
     for y in data.signs():

@@ -59,7 +59,7 @@ class DualProblem:
     box : array (n,)
         Sizes ``C_i = C * weight_i > 0`` of the box constraints.
     bound : array (n,)
-        Smallest distance of ``alpha_i`` from 0 and from ``C_i``, with ``0 < bound_i < C_i / 2``.
+        Smallest distance that ``alpha_i`` may have from 0 and from ``C_i``, with ``0 < bound_i < C_i / 2``.
     lam : float
         The margin, >= 0.
     """
@@ -95,7 +95,7 @@ class DualProblem:
         return self.primal_objective(alpha, F, intercept) + self.dual_objective(alpha, F)
 
     def alpha_of(self, f: Array) -> Array:
-        """Return the dual variables that correspond to the decision values ``f`` at the optimum."""
+        """Return the dual variables at the optimum whose decision values are ``f``."""
         return self.box * expit(self.lam - self.y * f)
 
     def violation_range(self, alpha: Array, F: Array) -> tuple[float, float]:
@@ -123,8 +123,8 @@ class DualProblem:
     def project(self, alpha: Array) -> Array:
         """Return the feasible point nearest to ``alpha``.
 
-        The result is ``clip(alpha - mu y)`` with ``mu`` such that y'alpha = 0. If ``alpha`` is very far from
-        the feasible set, the result is only approximately the nearest point.
+        The result is ``clip(alpha - mu y)`` with the number ``mu`` for which it satisfies y'alpha = 0. If
+        ``alpha`` is very far from the feasible set, the result is only approximately the nearest point.
         """
         low, high = self.bound, self.box - self.bound
         # For more distant points, rounding errors would be too large relative to the box.
@@ -256,7 +256,7 @@ class SoftmaxProblem:
         return float(2 * (largest - slack.min(axis=0)).max())
 
     def pair(self, p: int, q: int, coef: Array, F: Array) -> tuple[DualProblem, Array, Array]:
-        """Return the problem of moving mass between the classes p and q, its variable, and its F.
+        """Return the problem in which mass moves between the classes p and q, its variable, and its F.
 
         This is a binary problem with the kernel 2 K. Its variable is the mass of p, which is at most the sum
         of the masses of p and q. F is correct up to a constant. Rows whose masses of p and q are both at the

@@ -6,8 +6,8 @@ the problem for a kernel matrix. The classifiers use :func:`solve_above_bound`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
 from numbers import Integral, Real
@@ -47,24 +47,24 @@ class Status(Enum):
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of the solver; ``**settings`` passes them to :func:`solve_dual`.
+    """Settings of the solver; ``**asdict(settings)`` passes them to :func:`solve_dual`.
 
     Parameters
     ----------
     working_set : {"mixed", "second-order", "first-order"}
-        Rule for the second variable of a pair. ``"second-order"`` takes the variable with the largest
-        decrease of a quadratic model, as in the paper. ``"first-order"`` takes the most violating variable
-        (Keerthi et al. 2005). ``"mixed"`` uses the second-order rule, and the first-order rule in every tenth
-        step; it needs the fewest steps.
+        Rule for the second variable of a pair. ``"second-order"`` takes the variable for which a quadratic
+        model of the objective decreases most, as in the paper. ``"first-order"`` takes the variable that
+        violates the optimality conditions most (Keerthi et al. 2005). ``"mixed"`` uses the first-order rule
+        in every tenth step and the second-order rule otherwise; it needs the fewest steps.
     tol : float
         The solver stops when the KKT violation is at most ``tol * max(1, lam)``, or ``tol`` if ``scale_tol``
         is False.
     max_iter : int
         Maximum number of pair steps; -1 for no limit.
     bound : float or None
-        Smallest distance of ``alpha_i`` from 0 and from ``C_i``; None means ``1e-9 * C_i``.
+        Smallest distance that ``alpha_i`` may have from 0 and from ``C_i``; None means ``1e-9 * C_i``.
     scale_tol : bool
-        Whether the tolerance grows with ``lam``, as the decision values do.
+        Whether the tolerance grows with ``lam``, like the decision values.
 
     Examples
     --------
@@ -93,13 +93,6 @@ class Settings:
         if self.bound is not None and not (isinstance(self.bound, Real) and self.bound > 0):
             raise ValueError(f"bound must be positive or None; got {self.bound!r}.")
 
-    def keys(self) -> Iterator[str]:
-        """Return the names of the settings, for ``**settings``."""
-        return (field.name for field in fields(self))
-
-    def __getitem__(self, key: str) -> Any:
-        return getattr(self, key)
-
     def tolerance(self, lam: float) -> float:
         """Return the accepted absolute KKT violation for the margin ``lam``."""
         return self.tol * max(1.0, lam) if self.scale_tol else self.tol
@@ -121,8 +114,41 @@ class Settings:
         return np.full_like(box, self.bound)
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Certificate:
+    """Convergence of a run of the solver, and bounds on the error of its result."""
+
+    n_iter: int
+    status: Status
+    kkt_violation: float
+    dual_objective: float
+    primal_objective: float
+    history: np.ndarray
+    min_curvature: float
+
+    @property
+    def gap(self) -> float:
+        """Duality gap, non-negative and zero only at the optimum; both problems are minimisations."""
+        return self.primal_objective + self.dual_objective
+
+    @property
+    def relative_gap(self) -> float:
+        """Duality gap divided by the larger absolute value of the two objectives."""
+        return self.gap / max(abs(self.primal_objective), abs(self.dual_objective), np.finfo(float).tiny)
+
+    @property
+    def converged(self) -> bool:
+        """Whether the problem was solved to the required tolerance."""
+        return self.status is Status.OPTIMAL
+
+    @property
+    def indefinite(self) -> bool:
+        """Whether the kernel is not positive semidefinite, beyond the rounding errors of float32."""
+        return self.min_curvature < -1e-5
+
+
 @dataclass(frozen=True, eq=False)
-class Solution:
+class Solution(Certificate):
     """A solution of the dual problem, with a certificate of optimality.
 
     Attributes
@@ -151,25 +177,12 @@ class Solution:
     alpha: np.ndarray
     F: np.ndarray
     intercept: float
-    n_iter: int
-    status: Status
-    kkt_violation: float
-    dual_objective: float
-    primal_objective: float
-    gap: float
     support: np.ndarray
-    history: np.ndarray
-    min_curvature: float
 
     @property
     def decision(self) -> np.ndarray:
         """Decision values of the training points."""
         return self.F + self.intercept
-
-    @property
-    def relative_gap(self) -> float:
-        """Duality gap divided by the larger absolute value of the two objectives."""
-        return self.gap / max(abs(self.primal_objective), abs(self.dual_objective), np.finfo(float).tiny)
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,7 +227,8 @@ def solve_above_bound(
     has the coefficient 0, and the start ``above = 0`` needs no kernel values. If ``bound_counts``, ``F`` and
     the solution refer to alpha instead, and a point at its lower bound has the coefficient ``bound * y``.
     """
-    # Rounding may leave a variable just below its upper bound. The solver would then try to increase it.
+    # Rounding may leave a variable just below its upper bound, and the solver would try to increase it
+    # further.
     top = problem.box - 2 * problem.bound
     above = np.where(top - above <= 4 * np.finfo(float).eps * problem.box, top, above)
     F = np.array(F, dtype=np.float64)
@@ -222,7 +236,7 @@ def solve_above_bound(
         np.ascontiguousarray(a, dtype=np.float64) for a in (problem.y, problem.box, problem.bound)
     )
     check_finite(problem, F)
-    info, error = _core.solve_in_place(
+    info = _core.solve_in_place(
         row_source,
         y,
         box,
@@ -233,8 +247,6 @@ def solve_above_bound(
         core_settings(settings, problem.lam, n_jobs),
         callback,
     )
-    if error is not None:  # Ctrl-C, or an error of the callback
-        raise error
     support, alpha = np.flatnonzero(above > 0), problem.alpha_above(above) if bound_counts else above
     # Any intercept between these two values is optimal. A value is infinite if its set of points is empty.
     ends = [end for end in (info.upper, info.lower) if np.isfinite(end)]
@@ -242,20 +254,7 @@ def solve_above_bound(
     with np.errstate(over="ignore", invalid="ignore"):
         primal, dual = problem.primal_objective(alpha, F, intercept), problem.dual_objective(alpha, F)
     check_finite(problem, F, primal, dual)
-    return Solution(
-        alpha=alpha,
-        F=F,
-        intercept=intercept,
-        n_iter=info.n_iter,
-        status=Status(info.status.name),
-        kkt_violation=max(0.0, info.violation),
-        dual_objective=dual,
-        primal_objective=primal,
-        gap=primal + dual,
-        support=support,
-        history=history_of(info),
-        min_curvature=info.min_curvature,
-    )
+    return Solution(alpha, F, intercept, support, **certificate_of(info, primal, dual))
 
 
 def core_settings(settings: Settings, lam: float, n_jobs: int | None) -> _core.Settings:
@@ -269,9 +268,17 @@ def core_settings(settings: Settings, lam: float, n_jobs: int | None) -> _core.S
     )
 
 
-def history_of(info: _core.SolveInfo) -> np.ndarray:
-    """Return the history of a run as a structured array."""
-    return np.array([(s.n_iter, s.violation, s.seconds) for s in info.history], dtype=_HISTORY)
+def certificate_of(info: _core.SolveInfo, primal: float, dual: float) -> dict[str, Any]:
+    """Return the attributes of a :class:`Certificate` for a run and the objectives of its result."""
+    return {
+        "n_iter": info.n_iter,
+        "status": Status(info.status.name),
+        "kkt_violation": max(0.0, info.violation),
+        "dual_objective": dual,
+        "primal_objective": primal,
+        "history": np.array([(s.n_iter, s.violation, s.seconds) for s in info.history], dtype=_HISTORY),
+        "min_curvature": info.min_curvature,
+    }
 
 
 def check_finite(problem: DualProblem | SoftmaxProblem, *values: np.ndarray | float) -> None:
@@ -318,7 +325,7 @@ def solve_dual(
     sample_weight : array (n,), optional
         Non-negative weights. A point of weight 0 gets alpha = 0.
     working_set, bound, tol, max_iter, scale_tol
-        See :class:`Settings`. ``**Settings.paper()`` passes the values of the paper.
+        See :class:`Settings`. ``**asdict(Settings.paper())`` passes the values of the paper.
     alpha0 : array (n,), optional
         Initial dual variables, which are projected onto the feasible set.
     callback : callable, optional

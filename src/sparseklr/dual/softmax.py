@@ -13,12 +13,12 @@ from ..kernels import RowSource
 from .problem import SoftmaxProblem, boxes
 from .smo import (
     Callback,
+    Certificate,
     SampleSolver,
     Settings,
-    Status,
+    certificate_of,
     check_finite,
     core_settings,
-    history_of,
 )
 
 # Accepted relative duality gap as a fraction of tol. If the KKT violation decreases slowly, the gap is below
@@ -27,7 +27,7 @@ GAP_FRACTION = 0.1
 
 
 @dataclass(frozen=True, eq=False)
-class SoftmaxSolution:
+class SoftmaxSolution(Certificate):
     """A solution of the softmax problem, with a certificate of optimality.
 
     Attributes
@@ -58,14 +58,6 @@ class SoftmaxSolution:
     coef: np.ndarray
     F: np.ndarray
     intercept: np.ndarray
-    n_iter: int
-    status: Status
-    kkt_violation: float
-    dual_objective: float
-    primal_objective: float
-    gap: float
-    history: np.ndarray
-    min_curvature: float
 
     @property
     def support(self) -> np.ndarray:
@@ -78,21 +70,6 @@ class SoftmaxSolution:
         return (self.F + self.intercept[:, None]).T
 
     @property
-    def relative_gap(self) -> float:
-        """Duality gap divided by the larger absolute value of the two objectives."""
-        return self.gap / max(abs(self.primal_objective), abs(self.dual_objective), np.finfo(float).tiny)
-
-    @property
-    def converged(self) -> bool:
-        """Whether the problem was solved to the required tolerance."""
-        return self.status is Status.OPTIMAL
-
-    @property
-    def indefinite(self) -> bool:
-        """Whether the kernel is not positive semidefinite, beyond the rounding errors of float32."""
-        return self.min_curvature < -1e-5
-
-    @property
     def margins(self) -> np.ndarray:
         """The margin lam, repeated for every class."""
         return np.full(self.problem.n_classes, self.problem.lam)
@@ -102,9 +79,9 @@ class SoftmaxSolution:
 class SoftmaxSolver(SampleSolver):
     """Solver of the softmax problem of a training set.
 
-    The variables are the parts of the masses above their bound (for masses, see
-    :class:`~sparseklr.dual.problem.SoftmaxProblem`). A row therefore has coefficients of exactly zero if only
-    the mass on its own class is above the bound.
+    The variables are the excesses of the masses over their bound
+    (:class:`~sparseklr.dual.problem.SoftmaxProblem` defines the masses). A row therefore has coefficients of
+    exactly zero if only the mass on its own class is above the bound.
     """
 
     def problem(self, C: float, lam: float) -> SoftmaxProblem:
@@ -114,8 +91,8 @@ class SoftmaxSolver(SampleSolver):
         if not (n_classes * bound < box).all():
             raise ValueError(
                 f"bound={self.settings.bound!r} is too large for {n_classes} classes: it must be below "
-                f"{box.min() / n_classes:g}, the smallest C times sample_weight divided by the number of "
-                "classes."
+                f"{box.min() / n_classes:g}, which is the smallest value of C * sample_weight, divided by "
+                "the number of classes."
             )
         return SoftmaxProblem(self.data.codes, n_classes, box, bound, lam)
 
@@ -156,7 +133,7 @@ def solve_masses(
     """Solve the softmax problem, starting from feasible coefficients ``coef`` with ``F = coef @ K``."""
     above, F = problem.masses(coef), np.array(F, dtype=np.float64)
     intercept = np.zeros(problem.n_classes)
-    info, error = _core.solve_softmax_in_place(
+    info = _core.solve_softmax_in_place(
         row_source,
         np.ascontiguousarray(problem.codes, dtype=np.int64),
         np.ascontiguousarray(problem.box, dtype=np.float64),
@@ -169,26 +146,11 @@ def solve_masses(
         accepted_gap(settings, problem.lam),
         callback,
     )
-    if error is not None:  # Ctrl-C, or an error of the callback
-        raise error
     coef, intercept = problem.coef_of_masses(above), intercept - intercept.mean()
     with np.errstate(over="ignore", invalid="ignore"):
         primal, dual = problem.primal_objective(coef, F, intercept), problem.dual_objective(coef, F)
     check_finite(problem, F, primal + dual)
-    return SoftmaxSolution(
-        problem=problem,
-        coef=coef,
-        F=F,
-        intercept=intercept,
-        n_iter=info.n_iter,
-        status=Status(info.status.name),
-        kkt_violation=max(0.0, info.violation),
-        dual_objective=dual,
-        primal_objective=primal,
-        gap=primal + dual,
-        history=history_of(info),
-        min_curvature=info.min_curvature,
-    )
+    return SoftmaxSolution(problem, coef, F, intercept, **certificate_of(info, primal, dual))
 
 
 def accepted_gap(settings: Settings, lam: float) -> float:

@@ -1,7 +1,7 @@
 """Export of fitted models to ONNX, C and JSON, for predictions without this package.
 
-:mod:`.portable` converts an estimator or a pipeline to a common representation by arrays of numbers, and
-writes it as JSON. :mod:`.c_header` writes it as C, and :mod:`.onnx_model` as an ONNX graph.
+:mod:`.portable` represents an estimator or a pipeline by arrays of numbers, and writes this representation as
+JSON. :mod:`.c_header` writes it as C, and :mod:`.onnx_model` as an ONNX graph.
 """
 
 from .c_header import to_c

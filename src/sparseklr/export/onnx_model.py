@@ -55,8 +55,8 @@ def to_onnx(model: Any, X: Any = None, *, dtype: Literal["float64", "float32"] =
         last step is such a classifier and whose other steps skl2onnx can convert. The graph of a
         :func:`~sparseklr.tabular_pipeline` has one input of shape (n, 1) for each feature column. Inputs are
         numbers, with NaN for missing values, or strings, with the empty string for missing values. Dates are
-        numbers in float64, the seconds from 1970-01-01 to the local time. Columns with free text cannot be
-        exported.
+        float64 numbers: the seconds between 1970-01-01 00:00 and the date, both without time zone. Columns
+        with free text cannot be exported.
     X : DataFrame, default=None
         A few rows; required only for other pipelines that were fitted to columns of several types. The graph
         then has one input of shape (n, 1) for each column. Without ``X``, it has a single input ``X`` of
@@ -176,7 +176,7 @@ def _output_shapes(operator: Any) -> None:
 
 
 def _convert(scope: Any, operator: Any, container: Any) -> None:
-    """Add the nodes for the label and the probabilities of a classifier (a converter that skl2onnx calls)."""
+    """Converter for skl2onnx: add the nodes that compute the label and the probabilities of a classifier."""
     from onnx import TensorProto
     from skl2onnx.common.data_types import DoubleTensorType
     from skl2onnx.common.utils_classifier import get_label_classes
@@ -233,7 +233,7 @@ def _scaled(g: Graph, scaling: FeatureScaling, x: str) -> str:
 
 
 def _kernel_values(g: Graph, model: PortableModel, x: str, z: str) -> str:
-    """Add the nodes for the kernel values (n, n_points) between rows and points; return their name.
+    """Add the nodes for the kernel values (n, n_points) between rows and points; return the output's name.
 
     A multiplication by a scalar must not precede or follow a MatMul, because onnxruntime fuses the two
     operators and rounds the scalar to float32. Therefore the points are multiplied by the vector gamma.

@@ -1,4 +1,4 @@
-"""Representation of a fitted model by arrays of numbers, which all export formats use, and export to JSON."""
+"""Representation of a fitted model by arrays, on which all export formats are based; export to JSON."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ Scaler = StandardScaler | MinMaxScaler | MaxAbsScaler | RobustScaler
 
 @dataclass(frozen=True, eq=False)
 class FeatureScaling:
-    r"""Scaling of the features of a kernel model, each of which is a function of one column of X.
+    r"""Map from the columns of X to the scaled features of a kernel model.
 
-    Feature j is :math:`u_j = (x_{c_j} - a_j) s_j`, clipped at :math:`\pm` ``clip``. A feature with knots is
-    instead a piecewise linear function of :math:`x_{c_j}`, which is constant outside the knots.
+    Feature j is :math:`u_j = (x_{c_j} - a_j) s_j`, clipped to the interval from ``-clip`` to ``clip``. A
+    feature with knots is instead a piecewise linear function of :math:`x_{c_j}`, which is constant outside
+    the knots.
 
     Attributes
     ----------
@@ -268,7 +269,7 @@ class PortableModel:
     scaling : FeatureScaling
         The scaling of the features.
     table : TableInputs or None
-        If given, the inputs are columns of a table, from which the columns x are computed first.
+        If given, the inputs are columns of a table, from which the row x is computed first.
     """
 
     kernel: str

@@ -6,26 +6,23 @@ training rows that it kept (SparseKLR), or fitted locations (CompactKLR).
 - :mod:`metrics`: calibration errors of predicted probabilities
 - :mod:`reliability`: reliability diagram, and a report on predicted probabilities
 - :mod:`decision_curve`: net benefit of decisions based on predicted probabilities
-- :mod:`prototypes`: points of a model, and importance of its features
-- :mod:`explanation`: contributions of points to a prediction
-- :mod:`shapley`: contributions of features to predictions
+- :mod:`prototypes`: points of a model
+- :mod:`explanations`: contributions of points and of features to predictions
 
 Plots need matplotlib (``pip install 'sparseklr[plots]'``), which is imported when the first plot is drawn.
 """
 
 from .decision_curve import DecisionCurveDisplay
-from .explanation import ExplanationDisplay
+from .explanations import ExplanationDisplay, ShapleyDisplay
 from .metrics import expected_calibration_error, smooth_calibration_error
-from .prototypes import PrototypesDisplay, RelevanceDisplay
+from .prototypes import PrototypesDisplay
 from .reliability import ProbabilityReport, ReliabilityDisplay, probability_report
-from .shapley import ShapleyDisplay
 
 __all__ = [
     "DecisionCurveDisplay",
     "ExplanationDisplay",
     "ProbabilityReport",
     "PrototypesDisplay",
-    "RelevanceDisplay",
     "ReliabilityDisplay",
     "ShapleyDisplay",
     "expected_calibration_error",

@@ -17,8 +17,8 @@ class DecisionCurveDisplay:
     r"""Decision curve: the net benefit of acting on the rows whose predicted probability reaches a threshold.
 
     A row of the positive class on which you act is a hit; a row of another class on which you act is a false
-    alarm. To choose the threshold t is to value a false alarm at :math:`t / (1 - t)` times the gain from a
-    hit. The net benefit per row, in units of this gain, is
+    alarm. If you choose the threshold t, you assume that a false alarm costs :math:`t / (1 - t)` times the
+    gain from a hit. The net benefit per row, divided by the gain from a hit, is
 
     .. math:: \frac{\text{hits}}{n} - \frac{\text{false alarms}}{n} \cdot \frac{t}{1 - t}.
 

@@ -1,4 +1,4 @@
-"""Plots of the points of a sparse kernel model, and of the importance of its features."""
+"""Plot of the points of a sparse kernel model."""
 
 from __future__ import annotations
 
@@ -62,10 +62,6 @@ class PrototypesDisplay:
         Indices of the points shown, sorted by the class that they support and by decreasing weight.
     columns_ : array of int
         Indices of the features shown: the columns of the table, the axes of the plane, or all pixels.
-
-    See Also
-    --------
-    RelevanceDisplay : Importance of the features of the same model.
 
     Examples
     --------
@@ -374,133 +370,8 @@ def _dense(X: Any) -> np.ndarray:
 
 
 def _supported_class(coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return, for each point, the index of the class that it supports, and its weight."""
+    """Return the index of the class that each point supports, and the weight of each point."""
     if len(coef) == 1:
         return (coef[0] > 0).astype(int), np.abs(coef[0])
     centred = coef - coef.mean(axis=0)  # a constant added to all classes does not change the softmax
     return centred.argmax(axis=0), centred.max(axis=0, initial=0.0)
-
-
-# -- features -----------------------------------------------------------------------------------------
-
-
-@dataclass(eq=False, repr=False)
-class RelevanceDisplay:
-    r"""Bar chart of the importance of the features of a CompactKLR; crosses mark dropped features.
-
-    The kernel of the model is :math:`k(x, z) = \exp(-\sum_j \gamma_j (x_j - z_j)^2)`. A feature j with
-    :math:`\gamma_j = 0` has no effect on the predictions; it is called dropped.
-    :class:`~sparseklr.CompactKLR` drops features if ``relevance="sparse"``.
-
-    Create the display with :meth:`from_estimator`.
-
-    Parameters
-    ----------
-    importance : array (n_features,)
-        ``feature_importances_`` of the model.
-    relevance : array (n_features,)
-        ``relevance_`` of the model: the kernel coefficients :math:`\gamma_j`, 0 for dropped features.
-    feature_names : array of str (n_features,)
-        Names of the features.
-
-    Attributes
-    ----------
-    ax_, figure_ : matplotlib Axes and Figure
-    bars_ : BarContainer
-        One bar for each feature shown, in the order of ``shown_`` from top to bottom.
-    shown_ : array of int
-        Indices of the features shown: first the kept features by decreasing length of their bars, then the
-        dropped features.
-
-    See Also
-    --------
-    PrototypesDisplay : Plot of the points of the same model.
-
-    Examples
-    --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
-    >>> from sklearn.datasets import load_iris
-    >>> from sparseklr import CompactKLR, RelevanceDisplay
-    >>> X, y = load_iris(return_X_y=True, as_frame=True)
-    >>> display = RelevanceDisplay.from_estimator(CompactKLR(4, C=100).fit(X, y))
-    >>> display.ax_.get_title()
-    '4 of 4 features kept'
-    """
-
-    importance: np.ndarray
-    relevance: np.ndarray
-    feature_names: np.ndarray
-
-    @classmethod
-    def from_estimator(
-        cls, estimator: Any, *, feature_names: Any = None, ax: Any = None, **kwargs: Any
-    ) -> RelevanceDisplay:
-        """Plot the importance of the features of a fitted model.
-
-        Parameters
-        ----------
-        estimator : CompactKLR or Pipeline
-            A fitted CompactKLR, or a pipeline whose last step is a CompactKLR. For a pipeline, the features
-            are the inputs of the last step.
-        feature_names : sequence of str, default=None
-            Names of the features. None means the column names of the data frame passed to ``fit``, or x0,
-            x1, ... if the model was not fitted to a data frame.
-        ax, **kwargs
-            As in :meth:`plot`: ``max_features``, and arguments of the bars.
-
-        Returns
-        -------
-        RelevanceDisplay
-        """
-        check_is_fitted(estimator)
-        model, _, known = last_step(estimator)
-        if not hasattr(model, "relevance_"):
-            raise TypeError(
-                f"estimator: expected a CompactKLR, which has the attribute relevance_; got {model!r}."
-            )
-        names = feature_labels(feature_names, known, model.n_features_in_)
-        return cls(model.feature_importances_, model.relevance_, names).plot(ax, **kwargs)
-
-    def plot(self, ax: Any = None, *, max_features: int = 20, **kwargs: Any) -> RelevanceDisplay:
-        """Draw the bar chart.
-
-        The importance of a feature is the mean squared derivative of the log-odds with respect to the scaled
-        feature; the importances are normalised to sum to one.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw on; None creates a new figure.
-        max_features : int, default=20
-            Maximum number of features shown: first the kept features with the longest bars, then dropped
-            features.
-        **kwargs
-            Arguments that are passed on to :meth:`matplotlib.axes.Axes.barh`.
-
-        Returns
-        -------
-        self : RelevanceDisplay
-        """
-        kept = self.relevance > 0
-        self.shown_ = shown = np.lexsort((-self.importance, ~kept))[:max_features]
-        if ax is None:
-            _, ax = pyplot().subplots(figsize=(6.0, 1.2 + 0.28 * len(shown)), layout="constrained")
-        self.ax_, self.figure_ = ax, ax.figure
-        place = np.arange(len(shown))
-        self.bars_ = ax.barh(place, self.importance[shown], **{"color": "#2166ac", "label": "kept", **kwargs})
-        dropped = place[~kept[shown]]
-        if len(dropped):
-            zero = np.zeros(len(dropped))
-            ax.plot(zero, dropped, "x", color="0.45", clip_on=False, zorder=3, label="dropped")
-            ax.legend(loc="lower right")
-        ax.set_yticks(place, self.feature_names[shown])
-        for tick, feature in zip(ax.get_yticklabels(), shown, strict=True):
-            tick.set_color("black" if kept[feature] else "0.45")
-        ax.tick_params(axis="y", length=0, pad=8)  # space for the crosses
-        ax.invert_yaxis()
-        ax.set_xlim(left=0)
-        ax.set_xlabel("Feature importance")
-        part = f", {len(shown)} shown" if len(shown) < len(kept) else ""
-        ax.set_title(f"{kept.sum()} of {len(kept)} features kept{part}")
-        return self

@@ -84,7 +84,8 @@ class ReliabilityDisplay:
     estimator_name : str, default=None
         Label of the curve.
     pos_label : int, float, bool or str, default=None
-        The positive class. None means the event that the most probable class is the true class.
+        The positive class; the event is that a sample belongs to it. If None, the event is that the most
+        probable class is the true class.
 
     Attributes
     ----------
@@ -145,7 +146,8 @@ class ReliabilityDisplay:
             True labels.
         pos_label : int, float, bool or str, default=None
             The positive class if there are two classes; None means ``estimator.classes_[1]``. With more than
-            two classes, leave it None: the event is then that the most probable class is the true class.
+            two classes, it must be None; the diagram then shows how often the most probable class is the true
+            class.
         name : str, default=None
             Label of the curve; None means the class name of the estimator.
         **kwargs
@@ -423,7 +425,7 @@ def kept_points(estimator: Any) -> tuple[int | None, float | None]:
 
 @dataclass(frozen=True, eq=False)
 class ProbabilityReport:
-    """Result of :func:`probability_report`, which notebooks show as a table and a reliability diagram.
+    """Result of :func:`probability_report`. Notebooks show it as a table and a reliability diagram.
 
     Attributes
     ----------

@@ -36,14 +36,14 @@ from ..samples import DistinctPoints
 # Number of rows in a block of kernel columns. With 10,000 points there are ten blocks, five for each of two
 # threads.
 _BLOCK = 1024
-# Up to this number of points, features replace kernel columns.
+# Up to this number of training points, :meth:`Basis.whiten_if_few` stores features instead of kernel columns.
 _FEW_POINTS = 2048
 # Kernel columns are kept in memory if they need at most this number of bytes.
 _KEEP_BYTES = 1 << 29
 # A product with a triangular matrix is computed for this number of its rows at a time. Larger blocks would
 # multiply more zeros.
 _ROWS_OF_INVERSE = 64
-# Newton matrices are computed in float32 if C times the largest k(x, x) times the total weight is below this.
+# Newton matrices are computed in float32 if C * max k(x, x) * (total weight) is below this number.
 _LARGEST_IN_SINGLE = 1e6
 # Threads are used for at least this number of multiplications.
 _WORTH_A_THREAD = 1_000_000
@@ -175,7 +175,7 @@ class Basis:
 
     @cached_property
     def largest(self) -> float:
-        """The largest k(x, x) of the basis points."""
+        """The largest k(x, x) over the basis points."""
         return float(np.einsum("ij,ij->i", self.L, self.L).max(initial=0.0))
 
     @property

@@ -21,7 +21,7 @@ from ..samples import DistinctPoints
 
 
 def link(f: np.ndarray, lam: float | np.ndarray) -> np.ndarray:
-    r"""Return the logit of the positive class at the decision value f under the margin loss.
+    r"""Return the logit of the positive class that corresponds to the decision value f under the margin loss.
 
     The loss ``log(1 + exp(lam - y f))`` is proper composite: its expected value is minimal at f if the
     positive class has the probability :math:`\eta = s(\lambda+f) / (s(\lambda+f) + s(\lambda-f))`, where s is
@@ -84,11 +84,12 @@ def folds_along(
 ) -> np.ndarray | None:
     """Return the fold number of each row, or None if a class has fewer than two distinct points.
 
-    Each distinct point belongs to the class with the largest weight there. Within each class, the points are
-    sorted by ``values`` and assigned to the folds in turn. Equal rows share a fold, whatever their labels. No
-    row is therefore predicted by a model trained on rows equal to it, and repeating a row is equivalent to
-    increasing its weight. The number of folds is ``most``, or the number of distinct points of the smallest
-    class if this number is smaller. The result is also None if a fold contains all rows of a class.
+    Each distinct point belongs to the class with the largest weight at this point. Within each class, the
+    points are sorted by ``values`` and assigned to the folds in turn. Equal rows share a fold, whatever their
+    labels. No row is therefore predicted by a model trained on rows equal to it, and repeating a row is
+    equivalent to increasing its weight. The number of folds is ``most``, or the number of distinct points of
+    the smallest class if this number is smaller. The result is also None if a fold contains all rows of a
+    class.
     """
     place = np.empty(len(points), dtype=np.intp)
     place[np.lexsort((points.first, rounded(values[points.first], 24)))] = np.arange(len(points))

@@ -1,8 +1,8 @@
 r"""A test of whether equal rows are copies of one observation or independent observations.
 
 In a table with few categories, equal rows are usually independent observations. When leave-one-out removes
-one of them, the other rows may stay. Rows that were duplicated or oversampled repeat their label as well. A
-copy that stays in the training set then reveals the label of the removed row.
+one of them, the other rows may stay. If rows were duplicated or oversampled, however, each copy repeats the
+label as well. A copy that stays in the training set then reveals the label of the removed row.
 
 The test compares the labels of equal rows. Let :math:`n_i` be the number of observations with the features
 :math:`x_i`. If their labels are independent with class probabilities :math:`p_{ik}`, the expected number of

@@ -25,7 +25,7 @@ from .newton import LikelihoodFit, embedded, fit_likelihood
 
 @dataclass(frozen=True)
 class CrossFitSettings:
-    """Limits of cross-fitting."""
+    """Memory limit of a cross-fit."""
 
     # Largest number of outputs (points times classes times models) computed at once; it bounds the memory.
     most_outputs: int = 4_000_000

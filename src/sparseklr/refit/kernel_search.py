@@ -73,8 +73,8 @@ class Candidate:
     losses: np.ndarray  # leave-one-out log-loss of each observation
     loss: float  # weighted mean of ``losses``
     error: float  # standard error of ``loss``
-    seconds: float  # time of the evaluation
-    C_searched: bool = True  # whether C was searched for this kernel; otherwise it comes from another width
+    seconds: float  # duration of the evaluation
+    C_searched: bool = True  # whether C was chosen for this kernel; otherwise it comes from another kernel
 
 
 class Predictor(Protocol):
@@ -228,9 +228,8 @@ def choose_kernel(
 class KernelSearch:
     """Evaluation of kernels by leave-one-out on a sample of ``points``.
 
-    The kernel stored in ``points`` is not used. ``seed`` determines the sample and the random basis. ``map_``
-    is the built-in ``map``, or its threaded version from
-    :func:`~sparseklr._utils.threads.ordered_threads`.
+    The kernel in ``points`` has no effect. ``seed`` determines the sample and the random basis. ``map_`` is
+    the built-in ``map``, or its threaded version from :func:`~sparseklr._utils.threads.ordered_threads`.
     """
 
     def __init__(self, points: DistinctPoints, seed: int, map_: Map = map, report: Report = silent) -> None:
@@ -289,15 +288,15 @@ class KernelSearch:
         return improve_on_larger_bases(one.bases, self.labels, one.evaluated).losses
 
     def best(self) -> Candidate:
-        """Return the candidate with the smallest loss, among the candidates with a searched C."""
+        """Return the candidate with the smallest loss, among the candidates whose C was chosen for them."""
         return min((one for one in self.tried if one.C_searched), key=lambda one: one.loss)
 
     def evaluate(self, kernel: Kernel, before: Candidate | None = None) -> Candidate | None:
         """Evaluate a kernel and return it with its leave-one-out losses.
 
         If the evaluation fails, the error is appended to ``failed`` and the result is None. ``before`` is the
-        candidate with the previous width or of the first kind, if its C is to be tried first. The search for
-        the best C is then skipped if the kernel is clearly worse than ``before`` at the same C, or if a wider
+        candidate with the previous width or of the first kind, if its C is tried first. The search for the
+        best C is then skipped if the kernel is clearly worse than ``before`` at the same C, or if a wider
         kernel is worse at three times the C. With this larger C and a third of gamma, the prior variance of
         the difference of two nearby outputs, about :math:`2 C (1 - k)`, is the same.
         """
@@ -310,7 +309,7 @@ class KernelSearch:
                 evaluated, C_searched = self._fit(bases, before)
             losses = evaluated.losses
             if not np.isfinite(losses).all():
-                raise FloatingPointError("its leave-one-out loss is not finite")
+                raise FloatingPointError("the leave-one-out loss of the kernel is not finite")
         except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
             self.failed.append((kernel, error))
             return None
@@ -327,7 +326,7 @@ class KernelSearch:
         return LabelFreeBases(points, np.random.default_rng(self.seed), self.map_, sizes)
 
     def _fit(self, bases: LabelFreeBases, before: Candidate | None) -> tuple[EvaluatedFit, bool]:
-        """Return the evaluated model on the first basis, and whether its C was searched."""
+        """Return the evaluated model on the first of ``bases``, and whether its C comes from a search."""
         kernel, first = bases.points.kernel, [bases[0]]
         if before is not None:
             another = kernel.name != before.kernel.name

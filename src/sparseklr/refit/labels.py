@@ -49,7 +49,7 @@ class LossAt(NamedTuple):
     information: np.ndarray  # second derivative of the weighted loss of each point
 
     def times(self, change: np.ndarray) -> np.ndarray:
-        """Return the product of the second derivatives and a change of the outputs."""
+        """Return the product of the second derivatives and a change in the outputs."""
         return self.information * change
 
     @property
@@ -74,7 +74,7 @@ class SoftmaxLossAt:
     weighted: np.ndarray  # probabilities multiplied by the weight of the point
 
     def times(self, change: np.ndarray) -> np.ndarray:
-        """Return the product of the second derivatives and a change of the outputs."""
+        """Return the product of the second derivatives and a change in the outputs."""
         product = self.weighted * change
         product -= self.probabilities * np.einsum("...k->...", product)[..., None]
         return product
@@ -242,7 +242,7 @@ class LeftOut(Labels):
 
     @property
     def removed(self) -> np.ndarray:
-        """Weight of one observation of each group."""
+        """Weight that each group loses if one of its observations is left out."""
         return self.weight / self.count
 
     def mean(self, values: np.ndarray) -> tuple[float, float]:

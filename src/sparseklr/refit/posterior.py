@@ -6,15 +6,16 @@ points. Let :math:`a(x) = (\phi(x), 1)`, and let H be the Newton matrix at the s
 classes, each class has its own H (:mod:`~.labels`). The Laplace approximation of the variance of f(x) is
 :math:`a(x)^\top H^{-1} a(x)`. The prior variance that the kept points do not explain,
 :math:`C\,(k(x, x) - \|\phi(x)\|^2)`, is added. The variance therefore grows with the distance from the kept
-points. If recalibration has multiplied the outputs of a likelihood with parameter :math:`C'` by s, then
-:math:`C = s^2 C'`.
+points. If the likelihood has the parameter :math:`C'` and the recalibration has multiplied the outputs by s,
+then :math:`C = s^2 C'`.
 
 **Familiarity.** The familiarity of a row x measures how well the points of the model represent x. The
 projection of :math:`k(x, \cdot)` onto the span of the kernel functions of the points z has the squared norm
-:math:`k_{xz} K_{zz}^{-1} k_{zx}`. The ratio of this norm to :math:`k(x, x)` is 1 if x is a point of the
-model, and it falls to 0 far from all points. Typical ratios depend on the data. The familiarity of x is
-therefore the fraction of the training rows whose ratio is at most the ratio of x. For a training row that is
-a point of the model, the span of the other points is used.
+:math:`k_{xz} K_{zz}^{-1} k_{zx}`. The ratio of this norm to :math:`k(x, x)` is the *similarity* of x to the
+points. It is 1 if x is a point of the model, and it falls to 0 far from all points. Typical similarities
+depend on the data. The familiarity of x is therefore the fraction of the training rows whose similarity is at
+most the similarity of x. For a training row that is a point of the model, the similarity to the other points
+is used.
 
 References
 ----------
@@ -42,7 +43,7 @@ _USUAL = 0.9
 _MOST_POINTS = 700
 # Ridge for nearly dependent points, relative to the largest k(z, z).
 _RIDGE = 1e-8
-# Number of quantiles that summarise the ratios of the training rows.
+# Number of quantiles that summarise the similarities of the training rows.
 _LEVELS = 250
 
 
@@ -71,8 +72,8 @@ class Posterior:
     def usual_variance(self, kernel: Kernel, rows: Any, weight: np.ndarray, information: np.ndarray) -> float:
         """Return the 90% quantile of the leave-one-out variances of the given training points.
 
-        ``rows`` contains the first distinct training points, in the order of the training points.
-        ``information`` is the Fisher information of each row (:mod:`~.labels`), multiplied by its weight.
+        ``rows`` contains the distinct training points up to a certain index, so that row i is training point
+        i. ``information`` is the Fisher information of each row (:mod:`~.labels`), multiplied by its weight.
         """
         explained, within = self._parts(self._kernel_values(kernel, rows))
         within = within / np.maximum(1 - information * within, 1e-2)  # leave out the row itself
@@ -85,13 +86,13 @@ class Posterior:
         return float(weighted_quantiles(variance, weight, np.array([_USUAL]))[0])
 
     def _kernel_values(self, kernel: Kernel, rows: Any) -> np.ndarray:
-        """Return the kernel values of the rows with the kept points."""
+        """Return the kernel values between the rows and the kept points."""
         return kernel.matrix(rows, self.points) if len(self.L) else np.empty((rows.shape[0], 0))
 
     def _parts(self, K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the squared norm of phi(x) and the variance within the span, for rows x.
 
-        K contains the kernel values of the rows with the kept points.
+        K contains the kernel values between the rows and the kept points.
         """
         A = np.ones((len(self.L) + 1, len(K)), order="F")
         if len(self.L):
@@ -104,7 +105,7 @@ def moderation(variance: np.ndarray, usual: float) -> np.ndarray:
     r"""Return the factor by which f is multiplied to account for the posterior variance of f.
 
     MacKay's approximation of the mean of sigmoid(f) divides f by :math:`\sqrt{1 + \pi v/8}`, where v is the
-    variance of f. C was chosen such that sigmoid(f) has a small loss in leave-one-out, so the probabilities
+    variance of f. C was chosen such that sigmoid(f) has a small leave-one-out loss, so the probabilities
     already account for the variance u that is usual for training rows. The factor is therefore
     :math:`\sqrt{(1 + \pi u/8) / (1 + \pi v/8)}`, and at most one.
     """
@@ -112,7 +113,7 @@ def moderation(variance: np.ndarray, usual: float) -> np.ndarray:
 
 
 def representatives(n_points: int) -> np.ndarray:
-    """Return the positions of the points that span the space: all points, or 700 equally spaced positions.
+    """Return the positions of the points that familiarity refers to: all, or 700 equally spaced ones.
 
     >>> representatives(4), len(representatives(100_000))
     (array([0, 1, 2, 3]), 700)
@@ -132,19 +133,20 @@ class Span:
         self._factor = cholesky(K + self._ridge * np.eye(len(K)), lower=True)
 
     def explained(self, K: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
-        """Return the explained fraction of each row x in millionths.
+        """Return the similarity of each row x to the points, in millionths.
 
-        This is the squared norm of the projection of ``k(x, .)`` onto the span, divided by k(x, x). ``K``
-        contains k(x, z), (n_rows, n_points), and ``diagonal`` contains k(x, x).
+        The similarity is the squared norm of the projection of ``k(x, .)`` onto the span, divided by k(x, x).
+        ``K`` contains k(x, z), (n_rows, n_points), and ``diagonal`` contains k(x, x).
         """
         half = solve_lower(self._factor, K.T)
         return _fraction(np.einsum("ij,ij->j", half, half), diagonal)
 
     def explained_by_others(self) -> np.ndarray:
-        """Return, for each point, the fraction of its squared norm that the others explain, in millionths.
+        """Return the similarity of each point to the other points, in millionths.
 
-        The other points leave :math:`1/d_b - r` of the squared norm of point b unexplained, where r is the
-        ridge and d is the diagonal of :math:`(K_{zz} + rI)^{-1}`.
+        The projection of the kernel function of point b onto those of the other points lacks
+        :math:`1/d_b - r` of its squared norm :math:`k(z_b, z_b)`, where r is the ridge and :math:`d_b` is the
+        b-th diagonal entry of :math:`(K_{zz} + rI)^{-1}`.
         """
         half = solve_lower(self._factor, np.eye(len(self._diagonal)))
         left = 1 / np.einsum("ij,ij->j", half, half) - self._ridge
@@ -171,10 +173,10 @@ def weighted_quantiles(values: np.ndarray, weight: np.ndarray, levels: np.ndarra
 
 
 def reference_quantiles(explained: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Return 250 quantiles, in ascending order, of the explained fractions of the training rows."""
+    """Return 250 quantiles, in ascending order, of the similarities of the training rows."""
     return weighted_quantiles(explained, weight, (np.arange(_LEVELS) + 0.5) / _LEVELS)
 
 
 def rank(explained: np.ndarray, reference: np.ndarray) -> np.ndarray:
-    """Return the familiarity: the fraction of the reference quantiles at or below each explained fraction."""
+    """Return the familiarity: the fraction of the reference quantiles at or below each similarity."""
     return np.searchsorted(reference, explained, side="right") / len(reference)

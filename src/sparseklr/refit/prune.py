@@ -2,9 +2,9 @@
 
 Backward elimination (optimal brain surgeon; Hassibi and Stork, "Second order derivatives for network
 pruning", NIPS 5, 1993) orders the points of a fitted model by importance. The sets of the s most important
-points are nested, and so are their features, Newton matrices and Cholesky factors. The predictions of the
-model on s points can therefore be approximated to second order for every s, without new kernel values or
-Newton matrices.
+points are nested, and so are their features, Newton matrices and Cholesky factors. For every s, the
+predictions of the model on the s most important points can therefore be approximated to second order, without
+new kernel values or Newton matrices.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def _in_coefficients(basis: Basis, factor: np.ndarray) -> np.ndarray:
 def elimination_order(basis: Basis, fit: LikelihoodFit) -> np.ndarray:
     """Return positions in ``basis.chosen`` in the order of backward elimination, least important first.
 
-    With more than two classes, all classes share one order, which is computed from the information
-    (:mod:`~.labels`), averaged over the classes.
+    With more than two classes, all classes share one order. It is computed from the mean information of the
+    classes (:mod:`~.labels`).
     """
     ridge = np.append(np.full(basis.size, _RIDGE_OF_ORDER / fit.C), 0.0)
     sigma, _ = dpotri(_in_coefficients(basis, newton_factor(fit.curvature, ridge)), lower=True)

@@ -58,8 +58,8 @@ def fit_recalibration(labels: LeftOut, f: np.ndarray) -> Recalibration:
 
     A slope above 1 is fitted to Platt's targets: :math:`(n+1)/(n+2)` for a class of n observations, and
     :math:`1/(n+2)` for the other classes together. These targets allow for one unseen wrong label in each
-    class. A slope below 1 is not allowed, for two reasons: with it, even a C that is far too large would have
-    a small loss, and the leave-one-out approximation is optimistic for large C.
+    class. A slope below 1 is not allowed, because it would give even a C that is far too large a small loss,
+    and because approximate leave-one-out is optimistic for large C.
     """
     f = np.clip(f, -SETTINGS.largest_output, SETTINGS.largest_output)
     sizes = np.array(labels.class_sizes())
@@ -90,9 +90,10 @@ def _platt_targets(target: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 def with_slope(labels: Labels, f: np.ndarray, slope: float) -> Recalibration:
     r"""Return the recalibration of the given slope whose intercept maximises the likelihood.
 
-    f contains the outputs of a fitted model. At the maximum, :math:`\sum_i w_i (p_i - t_i) = 0`. The
-    intercept of a model on another basis cannot be used: with a wide kernel, functions that agree on all rows
-    may have very different intercepts.
+    f contains the outputs of a fitted model. At the maximum, :math:`\sum_i w_i (p_i - t_i) = 0`, where
+    :math:`p_i` is the probability and :math:`t_i` the target of point i. The intercept of a model on another
+    basis cannot be used: with a wide kernel, functions that agree on all rows may have very different
+    intercepts.
     """
     # Start with an unchanged mean output. Far from the outputs f, the loss has hardly any curvature.
     intercept = (1 - slope) * np.average(f, axis=0, weights=labels.weight)
@@ -108,11 +109,12 @@ def transferred(
     the model on the other basis. The intercept is determined by :func:`with_slope`.
 
     The slope is kept unless it increases the leave-one-out loss on the new basis. The leave-one-out outputs
-    on the new basis are approximated by ``left_out`` plus a constant. This constant is the mean difference of
-    f and ``left_out`` over rows that are not basis points, with equal weight of all classes. If their loss is
-    larger with the given slope than with a slope of 1, the slope is 1. This happens if the kernel is so
-    narrow that fitted outputs depend only on the label of the row itself. The slope is also 1 if nearly all
-    rows of two classes are basis points, because the few other rows would determine the constant.
+    on the new basis are approximated by ``left_out`` plus a constant. This constant is the mean difference
+    between f and ``left_out`` over the observations that are not basis points, with equal total weight for
+    each class. If the loss of these approximate outputs is larger with the given slope than with a slope of
+    1, the slope is 1. This happens if the kernel is so narrow that fitted outputs depend only on the label of
+    the row itself. The slope is also 1 if there are two classes and nearly all observations are basis points
+    (:func:`few_others`).
     """
     line, plain = with_slope(labels, f, slope), with_slope(labels, f, 1.0)
     groups = labels.observations
@@ -130,14 +132,15 @@ def transferred(
 def few_others(labels: Labels, chosen: np.ndarray) -> bool:
     """Return whether there are two classes and only a few observations that are not basis points.
 
-    These few observations would determine the intercept.
+    In this case the slope stays 1, because these few observations alone would determine the constant that
+    :func:`transferred` adds to the leave-one-out outputs.
     """
     away = int(np.count_nonzero(~np.isin(labels.observations.point, chosen)))
     return not labels.several and 0 < away < SETTINGS.least_away
 
 
 def tempered(labels: Labels, f: np.ndarray, line: Recalibration, estimate: float) -> Recalibration:
-    """Return the recalibration, shrunk so that the training loss equals the estimated loss on new rows.
+    """Return ``line``, shrunk so that the training loss equals the estimated loss on new rows.
 
     Outputs of training rows are larger in absolute value than outputs of new rows. A factor of at most 1 on
     the slope and the intercept of ``line`` compensates for this. It is 1 if the training loss is not below

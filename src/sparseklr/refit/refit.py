@@ -43,9 +43,10 @@ from .relevance import LearnedFolds
 
 @dataclass(frozen=True)
 class RefitSettings:
-    """Limits of the refit."""
+    """Settings of the refit."""
 
-    # Maximum number of points, and of points times classes. A larger basis is allowed if C was chosen on it.
+    # Maximum number of points, and of points times classes. If C was chosen on a larger basis, its size is
+    # the limit.
     usual_points: int = 700
     usual_coefficients: int = 6000
     negligible: float = 1e-3  # a point is dropped if it adds less prior variance than this, in squared logits
@@ -57,7 +58,7 @@ SETTINGS = RefitSettings()
 
 @dataclass(frozen=True, eq=False)
 class Refit:
-    """A refitted model. It has a single output if there are two classes, and otherwise one per class."""
+    """A refitted model. With two classes it has a single output, otherwise one output for each class."""
 
     points: np.ndarray  # indices of the kept points among the distinct training points
     coef: np.ndarray  # coefficients of the kept points, (n_outputs, n_kept)
@@ -161,7 +162,7 @@ def refit_with(
     report: Report = silent,
     n_jobs: int | None = None,
 ) -> Refit:
-    """Return the model refitted on the points ``selected``, with a given C or, for ``"auto"``, the best C.
+    """Return the model refitted on the points ``selected``, with the given C or, if it is "auto", the best C.
 
     The best C has the smallest leave-one-out loss. ``evaluated`` is a model with the best C on a label-free
     basis, if already known. Otherwise the search for C starts at ``near_C``, and skips neighbours that are
@@ -281,7 +282,7 @@ def losses_of(points: DistinctPoints, model: Refit) -> Losses:
 
 
 def left_out_outputs(points: DistinctPoints, model: Refit) -> np.ndarray:
-    """Return recalibrated leave-one-out outputs of the groups of observations, (n_groups, n_outputs)."""
+    """Return recalibrated leave-one-out outputs, one row for each group of equal observations."""
     return of_groups(Labels.of_points(points).observations, model.evaluated.loo)
 
 
@@ -293,9 +294,9 @@ def held_out_outputs(points: DistinctPoints, model: Refit) -> np.ndarray:
     basis. The final fit has other points and another intercept, which hardly change the loss but do change
     the order of confident predictions. The difference between the two fits at a row is therefore added to the
     leave-one-out output of the row. At its own points, the final model follows the labels more closely than
-    the label-free fit does. A point that consists of a single observation would not be a point without this
-    observation. For such a point, the mean difference over the other rows is used instead, in which all
-    classes have equal weight.
+    the label-free fit does. If a kept point consists of a single observation, a fit without this observation
+    could not have this point. For such a point, the mean difference over the other rows is used instead, with
+    equal weight for each class.
     """
     groups, evaluated = points.observations, model.evaluated
     first = evaluated.recalibration(evaluated.fit.f).reshape(len(points), -1)
@@ -342,8 +343,8 @@ def with_learned_folds(points: DistinctPoints, model: Refit, folds: LearnedFolds
 def class_fractions(points: DistinctPoints, model: Refit) -> Refit:
     """Return a constant model that predicts the class fractions.
 
-    ``model`` provides C. In leave-one-out, a class that loses its only observation counts as half an
-    observation.
+    ``model`` provides C. If leave-one-out removes the only observation of a class, the class counts as half
+    an observation.
     """
     no_points, labels = np.empty(0, dtype=np.intp), Labels.of_points(points)
     groups, basis = labels.observations, Basis.of(points, no_points)

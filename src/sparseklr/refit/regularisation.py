@@ -105,7 +105,7 @@ def choose_C(
     is the best C for another kernel or for other features, if known, or an evaluated model on the first
     basis. The search then evaluates the neighbours of this C, except those that are ``worse`` (see
     :class:`EvaluatedFit`), and proceeds in each direction while the loss falls.
-    :func:`improve_on_larger_bases` continues with the best C.
+    :func:`improve_on_larger_bases` then evaluates the best C on larger bases.
     """
     report(f"choice of C on {bases[0].size} basis points", 0.0)
     first = start
@@ -154,7 +154,7 @@ def improve_on_larger_bases(
 
 
 def _best_decade(basis: Basis, labels: Labels, first: EvaluatedFit, local: bool) -> EvaluatedFit:
-    """Return the evaluated model whose C is the best power of ten, starting the search from ``first``.
+    """Return the evaluated model with the best C, among powers of ten times the C of ``first``.
 
     In each direction the search ends at a C whose loss is larger than the smallest loss by more than two
     standard errors of the difference, or after the loss has risen twice in a row. A ``local`` search ends as
@@ -176,7 +176,11 @@ def _best_decade(basis: Basis, labels: Labels, first: EvaluatedFit, local: bool)
 
 
 def _best(fits: Sequence[EvaluatedFit], labels: Labels) -> EvaluatedFit:
+<<<<<<< HEAD
     """Return the model with the best C, and with the factors of neighbouring C that are known to be worse.
+=======
+    """Return the model with the best C; its ``worse`` contains the factors of clearly worse neighbours.
+>>>>>>> main
 
     The best model has the smallest loss. With two classes, a larger C must be better by half a standard
     error.
@@ -208,7 +212,7 @@ def fit_at(bases: Sequence[Basis], labels: Labels, C: float, near: np.ndarray | 
 
 
 def _neighbour(basis: Basis, labels: Labels, one: EvaluatedFit, factor: float) -> EvaluatedFit:
-    """Return the evaluated model with C multiplied by ``factor``, starting the optimisation from ``one``."""
+    """Return the evaluated model with C multiplied by ``factor``; the optimisation starts from ``one``."""
     return _evaluate(basis, labels, one.C * factor, one.fit.v, one.fit.curvature, fits=one.cross_fits)
 
 

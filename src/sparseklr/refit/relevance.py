@@ -1,11 +1,11 @@
-r"""Relevance of the features: a width for each feature, from the derivatives of a first model.
+r"""Relevance of the features: a kernel width for each feature, from the derivatives of a first model.
 
 Features that hardly matter for the classes add noise to the distances between rows. Let :math:`g_j` be the
 mean over the training rows of the squared derivative of the outputs with respect to feature j. Feature j is
 multiplied by a factor :math:`s_j \propto g_j^{1/4}`. A second model is fitted to the scaled features, and its
 derivatives give the final factors in the same way. The factors are normalised so that the mean kernel
-coefficient of the features does not change. The fourth root is a cautious choice. The square root, as in
-recursive feature machines, suppresses features that the first model uses little by chance.
+coefficient of the features does not change. The fourth root is a cautious choice. The square root, which
+recursive feature machines use, would suppress features that the first model happens to use little.
 
 With few rows and many features, the derivatives are mostly noise. The leave-one-out loss does not reveal
 this, because the factors depend on the labels of all rows. Factors are therefore used only if they reduce the
@@ -38,11 +38,11 @@ from .regularisation import EvaluatedFit
 
 @dataclass(frozen=True)
 class RelevanceSettings:
-    """Settings of the factors of the features."""
+    """Settings of the factors by which the features are multiplied."""
 
     root: float = 0.25  # the factors are proportional to this power of the mean squared derivatives
     n_rows: int = 1000  # maximum number of rows in the mean of the squared derivatives
-    folds: int = 3  # number of folds in the test of whether factors reduce the loss, ...
+    folds: int = 3  # number of folds of the test whether factors reduce the loss, ...
     folds_of_few: int = 5  # ... and with at most 300 points, where the folds also estimate the final loss
 
 

@@ -1,10 +1,10 @@
 """Large data sets: a model is fitted to a sample, and its coefficients are then refitted to all rows.
 
-About ten thousand rows suffice to choose C, the basis and the points. With more rows, the time for these
-choices grows faster than their accuracy. C is the variance of a prior, which does not depend on the number of
-rows, so it can be kept. The final likelihood includes all rows. Rows outside the sample do not influence the
-model of the sample. Its outputs for these rows are therefore predictions of unseen rows, and take the place
-of leave-one-out outputs.
+About ten thousand rows suffice to choose C and the basis points. With more rows, the time for these choices
+grows faster than their accuracy. C is the variance of a prior, which does not depend on the number of rows,
+so the C chosen on the sample is used for all rows. The final likelihood includes all rows. Rows outside the
+sample do not influence the model that is fitted to the sample. The outputs of this model for these rows are
+therefore predictions of unseen rows, and take the place of leave-one-out outputs.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ class SampledPoints:
         return self.points is self.all
 
     def refitted(self, model: Refit, n_jobs: int | None = None) -> Refit:
-        """Return the model with coefficients that maximise the penalised likelihood of all points.
+        """Return the model with its coefficients refitted by the penalised likelihood of all rows.
 
-        ``model`` was fitted to the sample. Its points and its C are kept.
+        ``model`` was fitted to the sample. The basis points and C stay the same.
         """
         if not len(model.points):
             return class_fractions(self.all, model)

@@ -44,7 +44,7 @@ class FitState:
 
 
 class Checkpoint:
-    """A file that contains a :class:`FitState` and is replaced atomically; no file if ``path`` is None.
+    """A file that contains a :class:`FitState`, replaced atomically; if ``path`` is None, there is no file.
 
     ``identity`` contains everything on which the fit depends: numbers, strings and arrays. :meth:`load`
     rejects a file that belongs to a different fit.
@@ -121,7 +121,7 @@ class Checkpoint:
                 )
 
     def remove(self) -> None:
-        """Delete the file of a finished fit."""
+        """Delete the checkpoint file after the fit has finished."""
         if self.path is not None:
             self.path.unlink(missing_ok=True)
 

@@ -22,7 +22,7 @@ def is_dask(X: Any) -> bool:
 
 
 def running_client() -> Any:
-    """Return the current client of Dask, or None."""
+    """Return the current Dask client, or None."""
     try:
         from distributed import Client
 
@@ -185,8 +185,8 @@ class ClusterBlocks(Blocks):
     """Blocks of rows on the workers of a cluster.
 
     Consecutive blocks are grouped into parts, and each part stays on one worker. Each pass sends a function
-    to the workers once, and a tree of tasks adds up its results. All tasks are in the graph of Dask. If a
-    worker is lost, another worker therefore recomputes only the lost parts.
+    to the workers once, and a tree of tasks adds up its results. Because all tasks belong to Dask's task
+    graph, only the lost parts are recomputed if a worker is lost.
 
     ``source`` is a :class:`DaskSource`, whose chunks are not moved, or a source of files that every worker
     can read.

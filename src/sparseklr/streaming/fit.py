@@ -1,4 +1,4 @@
-"""Out-of-core fit of a compact model: the size is chosen on samples, and the model is fitted to all rows.
+"""Out-of-core fit of a compact model: samples determine the number of points; all rows, the final model.
 
 The validation rows and the samples are drawn by a hash of the row numbers. The expected loss of a model with
 d parameters fitted to m rows is about d / (2 m) above the loss of the best model of its size. A sample with a
@@ -292,7 +292,7 @@ class StreamRows:
 
 
 def _scaling(summary: Summary, sample: Block | None, *, auto: bool) -> Scaling:
-    """Return a scaling as :meth:`Scaling.of` does, from moments of all rows and ranks of a sample."""
+    """Return the scaling of :meth:`Scaling.of`, from the moments of all rows and the ranks of a sample."""
     kept = np.flatnonzero(summary.greatest > summary.least)
     centre, spread = summary.mean[kept], summary.std[kept]
     if not auto:
@@ -429,7 +429,7 @@ class StreamFit:
         return search_sizes(self._evaluate(base_rate(self.sample), C, 0.0), tried, fit_size)
 
     def _fit_size(self, size: int, log_gamma: np.ndarray, C: float) -> tuple[CompactModel, float]:
-        """Fit a model of the given size to a sufficient number of rows; return the model and its C.
+        """Fit a model with ``size`` points to a sufficient number of rows; return the model and its C.
 
         C refers to 32,768 rows, whatever the number of rows of the fit.
         """
@@ -456,7 +456,7 @@ class StreamFit:
         return self._best_C(end.model, C, self._first(n_rows, 0.0))
 
     def _best_C(self, model: CompactModel, C: float, rows: LabelledRows) -> tuple[CompactModel, float]:
-        """Change C while the validation loss falls; return the model with the best C, and this C."""
+        """Decrease and increase C while the validation loss falls; return the best model and its C."""
         objective = Objective(rows.compiled(), threads=self.settings.threads)
         best = (self._evaluate(model, C, 0.0).loss, model, C)
         for factor in (1 / SEARCH.C_factor, SEARCH.C_factor):
@@ -556,7 +556,7 @@ def _scaled_C(C: float, n_rows: int) -> float:
 
 
 class RowProgress:
-    """Display of the number of rows per second, and of the remaining time in a stage."""
+    """Display of the number of rows per second, and of the remaining time of the current step."""
 
     def __init__(self, report: Report, n_rows: int) -> None:
         self.report, self.n_rows = report, n_rows
@@ -564,7 +564,7 @@ class RowProgress:
         self._began = self._last = time.perf_counter()
 
     def stage(self, name: str, fraction: float, n_passes: int = 0) -> None:
-        """Begin a stage of at most ``n_passes`` passes over all rows; 0 if the number is unknown."""
+        """Begin a step with at most ``n_passes`` passes over all rows; 0 if the number is unknown."""
         self._name, self._fraction, self._n_passes, self._rows = name, fraction, n_passes, 0
         self._began = self._last = time.perf_counter()
         self.report(name, fraction)

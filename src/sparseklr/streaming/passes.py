@@ -159,7 +159,7 @@ class LocalBlocks(Blocks):
             pool.shutdown(cancel_futures=True)
 
     def _raw(self) -> Iterator[Block | None]:
-        """Yield the blocks of the source; None replaces the first blocks, which are cached."""
+        """Yield the blocks of the source, with None in place of the first blocks, which are cached."""
         n_kept = next(number for number in count() if number not in self._kept)
         for _ in range(n_kept):
             yield None

@@ -150,7 +150,7 @@ class Source(ABC):
 
 
 def regrouped(pieces: Iterable[Block], size: int) -> Iterator[Block]:
-    """Yield the same rows in blocks of ``size`` rows; only the last block may be shorter."""
+    """Yield the rows of ``pieces`` in blocks of ``size`` rows; only the last block may be shorter."""
     waiting: list[Block] = []
     n_waiting = 0
     for piece in pieces:
@@ -273,14 +273,14 @@ class NpySource(ArraySource):
 
 
 class GeneratorSource(Source):
-    """Rows from a function that returns a new iterator over the rows each time it is called.
+    """Source whose rows come from a function that returns a new iterator over blocks of rows at each call.
 
     Parameters
     ----------
     factory : callable
-        Function that returns an iterable of tuples ``(X, y)`` or ``(X, y, sample_weight)`` with any number of
-        rows each. Every call must yield the same rows in the same order. A generator object is not
-        sufficient, because it can be read only once.
+        Function that returns an iterable of tuples ``(X, y)`` or ``(X, y, sample_weight)``; a tuple may
+        contain any number of rows. Every call must return the same rows in the same order. A generator object
+        is not sufficient, because it can be read only once.
     n_rows : int, optional
         Number of rows, if known. Otherwise one pass counts the rows.
 

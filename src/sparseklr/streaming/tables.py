@@ -97,7 +97,7 @@ class TableSource(Source):
     # -- contents of the files ------------------------------------------------------------------
 
     def _open(self, schema: Any = None) -> Any:
-        """Return the files as a data set of pyarrow."""
+        """Return the files as a pyarrow data set."""
         from pyarrow import csv, dataset
 
         form: Any = self.format
@@ -245,7 +245,7 @@ class TableSource(Source):
         )
 
     def _block(self, batch: Any, start: int) -> Block:
-        """Return a block of rows from a batch of pyarrow."""
+        """Convert a pyarrow record batch to a block of rows."""
         X = np.empty((batch.num_rows, self.n_features), dtype=self.dtype)
         for j, name in enumerate(self.feature_names or []):
             X[:, j] = _to_numpy(batch.column(name))
@@ -335,7 +335,7 @@ def _plain(kind: Any) -> Any:
 
 
 def _is_number(kind: Any) -> bool:
-    """Return whether a type of pyarrow is numeric."""
+    """Return whether a pyarrow type is numeric."""
     from pyarrow import types
 
     tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null)
@@ -374,7 +374,7 @@ def _to_numpy(column: Any) -> np.ndarray:
 
 @contextmanager
 def _arrow_errors(where: str, form: str) -> Iterator[None]:
-    """Convert errors of pyarrow into one line that names the file."""
+    """Convert pyarrow errors to errors with a one-line message that names the file."""
     import pyarrow as pa
 
     try:

@@ -30,7 +30,7 @@ DATE_PARTS = ("year", "month", "day", "weekday", "hour", "total_seconds")
 class TextSettings:
     """Settings of the logistic regression that turns a column of free text into log-odds."""
 
-    terms: int = 5000  # maximum number of words and pairs of words, and of sequences of letters
+    terms: int = 5000  # maximum number of words and pairs of words; likewise of sequences of letters
     letters: tuple[int, int] = (2, 4)  # minimum and maximum length of the sequences of letters
     n_folds: int = 5  # number of folds for the cross-fitted log-odds of the training rows
 
@@ -49,9 +49,9 @@ class TableFeatures(TransformerMixin, BaseEstimator):
     Text columns with fewer than 40 distinct values are one-hot encoded; all values that occur only once share
     one feature. Every other text column is free text. It becomes the log-odds of a logistic regression on the
     TF-IDF weights of its words and sequences of letters; with more than two classes, there is one feature for
-    each class. In ``fit_transform``, these log-odds are cross-fitted: the regression that scores a training
-    row was not fitted to it. The classifier that follows therefore receives log-odds of the same quality as
-    for new rows.
+    each class. In ``fit_transform``, these log-odds are cross-fitted: the log-odds of a training row come
+    from a regression that was not fitted to this row. The classifier that follows therefore receives log-odds
+    of the same quality as for new rows.
 
     Attributes
     ----------
@@ -162,7 +162,7 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         return np.hstack([*parts, *scores])
 
     def _quantities(self, X: pd.DataFrame) -> np.ndarray:
-        """Return the numbers and the components of dates, before imputation and standardisation."""
+        """Return the numeric columns and the components of dates, before imputation and standardisation."""
         parts = [X[self.numbers_].to_numpy(dtype=np.float64)]
         parts += [date_parts(X[name].to_numpy(), chosen) for name, chosen in self.dates_.items()]
         # C order, because the order of summation, and so the rounding of sums, depends on the memory layout

@@ -26,8 +26,8 @@ class TableReader(TransformerMixin, BaseEstimator):
     - Categories that differ only in case are merged, unless their labels y differ.
     - Columns that are empty or constant, or that identify the rows, are dropped.
 
-    The result is a pandas data frame with columns of type float64, datetime64 and str. Reading this data
-    frame again leaves it unchanged.
+    The result is a pandas data frame with columns of type float64, datetime64 and str. If the transformer is
+    applied to this data frame again, it stays unchanged.
 
     Parameters
     ----------
