@@ -176,11 +176,7 @@ def _best_decade(basis: Basis, labels: Labels, first: EvaluatedFit, local: bool)
 
 
 def _best(fits: Sequence[EvaluatedFit], labels: Labels) -> EvaluatedFit:
-<<<<<<< HEAD
-    """Return the model with the best C, and with the factors of neighbouring C that are known to be worse.
-=======
-    """Return the model with the best C; its ``worse`` contains the factors of clearly worse neighbours.
->>>>>>> main
+    """Return the model with the best C; its ``worse`` contains the factors of neighbours that are worse.
 
     The best model has the smallest loss. With two classes, a larger C must be better by half a standard
     error.
