@@ -1,5 +1,4 @@
-"""Stability of CompactKLR: the largest change in a predicted probability after changes that should not
-matter.
+"""Stability of CompactKLR: largest change in a predicted probability after changes that should not matter.
 
 On the test rows of every set of the arena, a fit is compared with six further fits: with permuted features, with
 features changed by a relative 1e-9, with another seed, with permuted rows, and twice without one of the training rows::

@@ -201,7 +201,7 @@ nb::object row_sum(AnyRowSource& row_source, vector<double> coef, int threads) {
     return to_numpy(std::move(out), {n});
 }
 
-// A monitor that lets Python handle signals and calls `callback`; an exception of one of them ends the run.
+// A monitor that lets Python handle signals and calls `callback`. If one of the two raises an exception, the run ends.
 Monitor calling(const nb::object& callback) {
     return [&callback](const Snapshot& snapshot) {
         nb::gil_scoped_acquire gil;

@@ -521,8 +521,9 @@ def _are_copies(X: np.ndarray, weight: np.ndarray, count: np.ndarray) -> bool:
 
 
 def _held_out(fit: CompactFit) -> HeldOut | None:
-    """Return the decision values of the validation rows from the models of the folds. Only the first
-    repetition of the folds is used. The result is None without validation.
+    """Return the decision values of the validation rows from the models of the folds.
+
+    Only the first repetition of the folds is used. The result is None without validation.
     """
     if fit.chosen is None or fit.validation is None:
         return None

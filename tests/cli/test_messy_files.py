@@ -77,13 +77,50 @@ def test_classes_that_differ_only_in_case_are_merged(tmp_path: Path, capsys: Any
     assert json.loads(capsys.readouterr().out)["accuracy"] > 0.9
 
 
-def test_lines_above_the_header(tmp_path: Path, capsys: Any) -> None:
-    text = "Report,,\nExported 2024-01-03,,\n" + table().to_csv(index=False)
+@pytest.mark.parametrize(
+    ("above", "n"),
+    [
+        ("Report,,\nExported 2024-01-03,,\n,,\n", 3),
+        ("Report\n\n", 2),
+        ("# first\n# second\n", 2),
+        ("\nReport,,\n", 2),
+        ("\r\n\r\n", 2),
+    ],
+)
+def test_lines_above_the_header(above: str, n: int, tmp_path: Path, capsys: Any) -> None:
+    frame = table().astype({"x": str})
+    frame.loc[9, "x"] = "low"
+    found, messages = fitted(tmp_path, above + frame.to_csv(index=False), capsys)
+    assert found["n_rows"] == 120
+    assert f"{n} lines above the header skipped" in messages
+    assert "'low' (row 10)" in messages
+    run("evaluate", tmp_path / "m.sklr", tmp_path / "data.csv", "--json")
+    assert "lines above the header skipped" in capsys.readouterr().err
+
+
+def test_lines_above_a_header_of_numbers(tmp_path: Path, capsys: Any) -> None:
+    """A row with numbers may be a row of the table, so it is not taken for the header."""
+    text = "Report,,\nExported 2024-01-03,,\n" + table().to_csv(index=False, header=["2023", "city", "y"])
     (tmp_path / "data.csv").write_text(text)
     run("fit", tmp_path / "data.csv", "--target", "y", "-o", tmp_path / "m.sklr", code=2)
     error = capsys.readouterr().err
     assert "the first row names only 1 of 3 columns (Report)" in error
     assert "delete the lines above the header" in error
+
+
+def test_separator_in_the_first_line(tmp_path: Path, capsys: Any) -> None:
+    """Excel reads the separator from a first line such as sep=; and removes it."""
+    found, _ = fitted(tmp_path, "sep=;\n" + table().to_csv(index=False, sep=";"), capsys)
+    assert found["data"]["separator"] == ";"
+    assert found["data"]["n_columns"] == 3
+
+
+@pytest.mark.parametrize("size", [200_000, 3_000_000])
+def test_long_cells(size: int, tmp_path: Path, capsys: Any) -> None:
+    frame = table()
+    frame.loc[0, "city"] = "word " * (size // 5)
+    found, _ = fitted(tmp_path, frame.to_csv(index=False), capsys)
+    assert found["n_rows"] == 120
 
 
 def test_columns_of_free_text_are_named(tmp_path: Path, capsys: Any) -> None:

@@ -124,6 +124,28 @@ def test_units() -> None:
     values, units = parse_numbers(tokens("1 g/dL", "2 g/dl", "3 MW", "4 mW"))
     np.testing.assert_array_equal(numbers_in_unit(values, units, "g/dL"), [1, 2, np.nan, np.nan])
     np.testing.assert_array_equal(numbers_in_unit(values, units, "mW"), [np.nan, np.nan, np.nan, 4])
+    values, units = parse_numbers(tokens("900 sq ft", "850 sqft", "1,200 sq. ft"))
+    np.testing.assert_array_equal(numbers_in_unit(values, units, "sq ft"), [900, 850, 1200])
+
+
+def test_currencies() -> None:
+    """Amounts with a currency sign, with the code and with neither are numbers of one column."""
+    written = ["$450k", "450,000", "USD 450000", "$1.2M"]
+    frame = pd.DataFrame({"price": [written[k % 4] for k in range(100)], "x": np.arange(100) / 7})
+    reader = TableReader().fit(frame)
+    assert reader.report_ == []
+    assert sorted(set(reader.transform(frame)["price"])) == [450_000, 1_200_000]
+    frame.loc[::5, "price"] = "300 €"
+    report = TableReader().fit(frame).report_
+    expected = (
+        "numbers in several currencies, € (20 values), $ (60 values), are not converted to one currency"
+    )
+    assert report == [f"column 'price': {expected}"]
+
+
+def test_numbers_with_and_without_several_units() -> None:
+    rooms = ["3 beds", "2 bd", "4"] * 20
+    assert "several units, beds (20 values), bd (20 values)" in TableReader().fit(column(rooms)).report_[0]
 
 
 def test_messages_about_units_and_spellings() -> None:
@@ -226,6 +248,9 @@ def column(values: Any) -> pd.DataFrame:
         ([20200131, 20200201, 20200201] * 9, "date"),
         (["2020-01-31 10:30:00 UTC", "2020-02-01 08:15:00 UTC"] * 9, "date"),
         (["31/Jan/2020:10:30:00 +0000", "01/Feb/2020:08:15:00 +0000"] * 9, "date"),  # log of a web server
+        (["5. März 2019", "24. Mai 2019", "1. Dezember 2020"] * 9, "date"),
+        (["5. Mrz 2019", "24. Mai 2019", "1. Dez 2020"] * 9, "text"),
+        (["Mrz 2019", "Mai 2019", "Dez 2020"] * 9, "date"),
         (["Jan-2015", "Feb-2015", "Dec-2016"] * 9, "date"),
         (["2015-01", "2015-02", "2016-12"] * 9, "date"),
         ([20200131, 20200231, 20200201] * 9, "number"),  # there is no such day
@@ -279,6 +304,9 @@ def test_columns_that_are_not_identifiers() -> None:
         "whole number"
         in kinds(TableReader().fit(frame.rename(columns={"income": "customerId"})))["customerId"]
     )
+    for name in ("EmployeeNumber", "Kundennummer", "account number"):
+        reader = TableReader().fit(frame.rename(columns={"income": name}))
+        assert "whole number" in kinds(reader)[name]
     assert kinds(TableReader().fit(frame[:10].assign(n=range(10))))["n"] == "number"  # too few rows to tell
 
 

@@ -6,7 +6,9 @@ import codecs
 import csv
 import functools
 import io
+import itertools
 import re
+import statistics
 from argparse import Namespace
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -42,6 +44,7 @@ class ReadingSettings:
 
     sample_lines: int = 200  # the separator of a CSV file is detected in at most this number of lines ...
     sample_bytes: int = 1 << 20  # ... and this number of characters
+    max_row: int = 1 << 26  # maximum number of bytes in a row of a CSV file
     max_classes: int = 1000  # a column with more distinct values is not accepted as the target
 
 
@@ -145,7 +148,10 @@ def read_table(args: Namespace, data: bytes, form: str) -> Table:
         return Table(name, frame, na, args.decimal, facts)
     usual_sep = "\t" if form == "tsv" else ","
     text, encoding = decode(name, data, args.encoding)
-    sep = args.sep or detect_separator(text, usual_sep)
+    # Excel reads the separator from such a line, which is not part of the table.
+    declared = re.match(r'"?sep=(.)"?\r?\n', text, re.IGNORECASE)
+    text = text[declared.end() :] if declared else text
+    sep = args.sep or (declared[1] if declared else detect_separator(text, usual_sep))
     frame, notes = _read_delimited(name, text, sep)
     decimal = args.decimal or detect_decimal(sample_tokens(frame, na))
     facts = {
@@ -184,9 +190,11 @@ def _read_delimited(name: str, text: str, sep: str) -> tuple[pd.DataFrame, list[
 
     if not text.strip():
         raise CliError(f"{name}: the file is empty")
-    header, rows = _first_lines(text, sep)
-    if not rows:
+    header, rows, above = _first_lines(text, sep)
+    if not rows and len(text) <= SETTINGS.sample_bytes:
         raise CliError(f"{name}: the table has a header but no rows")
+    if above:
+        text = "".join(list(io.StringIO(text, newline=""))[above:])
     names = [label.strip() for label in header]
     if all(_is_number(label) for label in names):
         raise CliError(
@@ -212,7 +220,8 @@ def _read_delimited(name: str, text: str, sep: str) -> tuple[pd.DataFrame, list[
     if not len(kept):
         raise CliError(f"{name}: the table has a header but no rows")
     frame = kept.select(named).to_pandas()
-    notes = [f"column {k + 1} has no name and is ignored" for k, label in enumerate(names) if not label]
+    notes = [f"{above} line{'s' if above > 1 else ''} above the header skipped"] if above else []
+    notes += [f"column {k + 1} has no name and is ignored" for k, label in enumerate(names) if not label]
     if n_empty := len(table) - len(kept):
         notes.append(f"{n_empty} empty rows are skipped" if n_empty > 1 else "1 empty row is skipped")
     return frame.set_axis(pd.RangeIndex(1, len(frame) + 1)), notes
@@ -266,28 +275,41 @@ def detect_separator(text: str, default: str = ",") -> str:
 
     The best separator is the one for which the largest fraction of rows has as many cells as the header.
     """
-    best, best_score = default, (0.0, 0, False)
+    best, best_score = default, (0.0, 0, 0, False)
     for sep in SEPARATORS:
-        header, rows = _first_lines(text, sep)
+        header, rows, above = _first_lines(text, sep)
         if len(header) > 1:
             # rows may have one cell more than the header (see _read_delimited)
             fits = sum(len(row) in (len(header), len(header) + 1) for row in rows) / max(1, len(rows))
-            score = (round(fits, 2), len(header), sep == default)
+            score = (round(fits, 2), -above, len(header), sep == default)
             if score > best_score:
                 best, best_score = sep, score
     return best
 
 
-def _first_lines(text: str, sep: str) -> tuple[list[str], list[list[str]]]:
-    """Return the cells of the header and of the first rows."""
+def _first_lines(text: str, sep: str) -> tuple[list[str], list[list[str]], int]:
+    """Return the cells of the header and of the first rows, and the number of lines above the header.
+
+    These lines, such as the title of a report, are empty in more than half of the columns.
+    """
+    csv.field_size_limit(SETTINGS.sample_bytes)  # a cell may contain a long text
     reader = csv.reader(io.StringIO(text[: SETTINGS.sample_bytes], newline=""), delimiter=sep)
-    try:
-        rows = [row for row, _ in zip(reader, range(SETTINGS.sample_lines), strict=False)]
-    except csv.Error:  # a cell has more than 128 kB, because a quotation mark is not closed
-        return [], []
-    rows = [row for row in rows if row]
-    whole = len(text) <= SETTINGS.sample_bytes
-    return (rows[0] if rows else []), (rows[1:] if whole else rows[1:-1])
+    rows, starts, end = [], [], 0
+    for row in itertools.islice(reader, SETTINGS.sample_lines):
+        if row:
+            rows.append(row)
+            starts.append(end)
+        end = reader.line_num
+    if len(text) > SETTINGS.sample_bytes and len(rows) > 1:
+        rows.pop()  # the last row may be incomplete
+    if not rows:
+        return [], [], 0
+    width = statistics.mode(len(row) for row in reversed(rows))
+    full = [len(row) >= width - 1 and 2 * sum(bool(cell.strip()) for cell in row) >= width for row in rows]
+    first = full.index(True) if True in full else 0
+    if any(map(_is_number, rows[first])):  # a row of the table, whose header names too few columns
+        first = 0
+    return rows[first], rows[first + 1 :], starts[first]
 
 
 def _parse_csv(name: str, text: str, sep: str, names: list[str]) -> Any:
@@ -299,7 +321,9 @@ def _parse_csv(name: str, text: str, sep: str, names: list[str]) -> Any:
         return arrow_csv.read_csv(
             pa.BufferReader(text.encode()),
             # errors of pyarrow contain the row number only with a single thread
-            arrow_csv.ReadOptions(use_threads=False, column_names=names, skip_rows_after_names=1),
+            arrow_csv.ReadOptions(
+                use_threads=False, column_names=names, skip_rows_after_names=1, block_size=SETTINGS.max_row
+            ),
             arrow_csv.ParseOptions(delimiter=sep, newlines_in_values=True),
             arrow_csv.ConvertOptions(
                 column_types=dict.fromkeys(names, pa.string()), null_values=[], strings_can_be_null=False
@@ -538,9 +562,8 @@ def _check_classes(y: np.ndarray, what: str) -> None:
     """Raise an error if there is only one class, or if the labels do not look like classes."""
     classes = np.unique(y)
     if len(classes) == 1:
-        raise CliError(
-            f"{what}: all {len(y)} rows have the class {classes[0]}; expected at least two classes"
-        )
+        rows = f"all {len(y)} rows have" if len(y) > 1 else "the only row has"
+        raise CliError(f"{what}: {rows} the class {classes[0]}; expected at least two classes")
     if y.dtype.kind == "f" or len(classes) > min(SETTINGS.max_classes, max(20, len(y) // 5)):
         raise CliError(
             f"{what}: there are {len(classes)} different values in {len(y)} rows, from {classes[0]} to "

@@ -267,10 +267,11 @@ class AllRows:
             return Candidate(nothing, base_rate(self.rows.columns(nothing)))
         fresh = self.fresh()
         folds = [self._solved(candidate) for candidate in self.plan.validated]
-        in_centres = not self.plan.moved_at  # then the points were not optimised in the folds either
-        if in_centres or not folds or fresh.value <= np.median([fold.value for fold in folds]):
+        if not folds or fresh.value <= np.median([fold.value for fold in folds]):
             return fresh
         best = min(folds, key=lambda fold: fold.value)
+        if not self.plan.moved_at:  # the points were not optimised in the folds either
+            return best
         moved = self._objective_of(best).move(best.model, self.plan.C, max_iter=SEARCH.segment)
         return Candidate(best.features, moved.model, moved.value, moved.n_iter)
 

@@ -128,7 +128,7 @@ class Certificate:
 
     @property
     def gap(self) -> float:
-        """Duality gap, non-negative and zero only at the optimum; both problems are minimisations."""
+        """Duality gap: the sum of both objectives, which are minimised; it is zero only at the optimum."""
         return self.primal_objective + self.dual_objective
 
     @property
@@ -143,7 +143,7 @@ class Certificate:
 
     @property
     def indefinite(self) -> bool:
-        """Whether the kernel is not positive semidefinite, beyond the rounding errors of float32."""
+        """Whether the kernel is not positive semidefinite; rounding errors of float32 are tolerated."""
         return self.min_curvature < -1e-5
 
 

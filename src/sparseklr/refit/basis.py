@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import qr
 from scipy.linalg.blas import dtrsm, dtrsv
-from scipy.linalg.lapack import dpstrf
+from scipy.linalg.lapack import dpstrf, dtrtri
 
 from .. import _core
 from .._utils.threads import Map, threads_of
@@ -295,11 +295,11 @@ class Basis:
             # Skipping rows copies the other rows, so it saves time only if more than 10% are skipped.
             kept: Any = positive[rows] if np.count_nonzero(positive[rows]) < 0.9 * len(K) else slice(None)
             scale = root[rows][kept]
-            scaled = np.multiply(K[kept], scale[:, None], dtype=scale.dtype, casting="same_kind")
+            scaled = K[kept] * scale[:, None]
             return scaled.T @ scaled, scale @ scaled
 
         H = np.zeros((m + 1, m + 1))
-        for square, border in self._over_blocks(block, m * m):
+        for square, border in self._over_blocks(block, m * m, single=information.dtype == np.float32):
             H[:m, :m] += square
             H[m, :m] += border
         if not self.whitened:
@@ -317,14 +317,15 @@ class Basis:
         block other threads.
         """
         m = self.size
-        inverse = solve_lower(factor, np.eye(m + 1))
+        upper, _ = dtrtri(factor.T, lower=0)
+        inverse = upper.T
         if not self.whitened and m:  # apply L^-1 to the inverse rather than to the kernel columns
             inverse[:, :m] = solve_lower(self.L, inverse[:, :m].T, trans=True).T
         inverse = inverse.astype(precision, copy=False)
 
         def block(part: slice, K: np.ndarray) -> np.ndarray:
             mask, out = rows[part], np.zeros(len(K))
-            K = (K if mask.all() else K[mask]).astype(precision, copy=False)
+            K = K if mask.all() else K[mask]
             total = np.zeros(len(K))
             for first in range(0, m + 1, _ROWS_OF_INVERSE):
                 end = min(first + _ROWS_OF_INVERSE, m + 1)
@@ -334,7 +335,7 @@ class Basis:
             out[mask] = total
             return out
 
-        return np.concatenate(list(self._over_blocks(block, m * m)))
+        return np.concatenate(list(self._over_blocks(block, m * m, single=precision is np.float32)))
 
     def features(self, indices: np.ndarray) -> np.ndarray:
         """Return ``[phi(x), 1]`` of the points with the given indices, an array (len(indices), size + 1)."""

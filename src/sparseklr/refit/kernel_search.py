@@ -336,18 +336,19 @@ class KernelSearch:
             if self._gain(evaluated.losses, before.losses) < (0.0 if wider else -SETTINGS.clearly_worse):
                 return evaluated, False
             if another or wider:
-                worse = before.evaluated.worse if wider else ()
+                # A wider kernel may need a larger C, even if it was worse before.
+                worse = (0.1,) if wider and 0.1 in before.evaluated.worse else ()
                 return choose_C(first, self.labels, evaluated, worse=worse), True
         return choose_C(first, self.labels, self.tried[0].evaluated.C if self.tried else None), True
 
     def _gain(self, losses: np.ndarray, old: np.ndarray) -> float:
         """Return the decrease of the mean loss from ``old`` to ``losses``, in its standard errors.
 
-        The standard error is bounded below by the accuracy of the optimisation.
+        The standard error is bounded below by 1% of the loss, the accuracy of the optimisation.
         """
         mean = self.labels.observations.mean
         gain, error = mean(old - losses)
-        return gain / max(error, 1e-4 * mean(old)[0], 1e-12)
+        return gain / max(error, 1e-2 * mean(old)[0], 1e-12)
 
 
 def sample_points(points: DistinctPoints, seed: int) -> DistinctPoints:

@@ -38,6 +38,7 @@ class SearchSettings:
     most: float = 1e5  # the largest C; with larger values regularisation has no effect
     larger_errors: float = 0.5  # with two classes, a larger C must be better by this many standard errors
     clearly_worse: float = 2.0  # the search ends at a C that is worse by this many standard errors
+    known_worse: float = 1.0  # a C that is worse by this many standard errors is not evaluated again
 
 
 SETTINGS = SearchSettings()
@@ -57,8 +58,8 @@ class EvaluatedFit:
     left_out: np.ndarray  # leave-one-out outputs before recalibration
     losses: np.ndarray  # log-losses of the recalibrated leave-one-out outputs
     cross_fits: np.ndarray | None = None  # coordinates from :func:`~.cross_fit.joint_cross_fit`
-    # The factors 10 and 0.1, if C times this factor is known to be clearly worse. Larger bases, wider kernels
-    # and learned factors hardly change this.
+    # The factors 10 and 0.1, if C times this factor is known to be worse. Larger bases and learned factors
+    # hardly change this.
     worse: tuple[float, ...] = ()
 
     @property
@@ -122,7 +123,7 @@ def improve_on_larger_bases(
     A larger basis replaces a smaller one if its loss with the same C is smaller. The next larger C is then
     evaluated on the larger basis too, because a model with more points may need a larger C. If the loss has
     fallen by more than its standard error, the next smaller C and the next larger basis are evaluated as
-    well. A neighbouring C that was clearly worse on the smaller basis is not evaluated.
+    well. A neighbouring C that was worse by a standard error on the smaller basis is not evaluated.
     """
 
     def loss(one: EvaluatedFit) -> float:
@@ -131,6 +132,8 @@ def improve_on_larger_bases(
     # A basis has about three times as many points as the previous one, and costs nine times as much.
     ends = (9.0 ** np.arange(len(bases) + 1) - 1) / (9.0 ** len(bases) - 1)
     for level, basis in enumerate(islice(bases, 1, None), start=1):
+        if basis.size == bases[level - 1].size:  # the smaller basis already spans all kernel functions
+            break
         report(f"choice of C on {basis.size} basis points", ends[level])
         larger = _evaluate(basis, labels, best.C, embedded(best.fit.v, basis), fits=best.cross_fits)
         report(f"choice of C on {basis.size} basis points", (2 * ends[level] + ends[level + 1]) / 3)
@@ -154,25 +157,26 @@ def _best_decade(basis: Basis, labels: Labels, first: EvaluatedFit, local: bool)
     """Return the evaluated model with the best C, among powers of ten times the C of ``first``.
 
     In each direction the search ends at a C whose loss is larger than the smallest loss by more than two
-    standard errors of the difference. A ``local`` search ends as soon as the loss rises, and skips the
-    neighbours of ``first`` that are known to be worse. The optimisation for each C starts from the solution
-    for the previous C.
+    standard errors of the difference, or after the loss has risen twice in a row. A ``local`` search ends as
+    soon as the loss rises, and skips the neighbours of ``first`` that are known to be worse. The optimisation
+    for each C starts from the solution for the previous C.
     """
     fits, mean = [first], labels.observations.mean
     for factor in (factor for factor in (10.0, 0.1) if factor not in first.worse):
-        last = first
+        last, rises = first, 0
         while SETTINGS.least <= last.C * factor <= SETTINGS.most:
-            last = _neighbour(basis, labels, last, factor)
+            before, last = last, _neighbour(basis, labels, last, factor)
             best = min(fits, key=lambda one: mean(one.losses)[0])
             worse, error = mean(last.losses - best.losses)
+            rises = rises + 1 if mean(last.losses)[0] > mean(before.losses)[0] else 0
             fits.append(last)
-            if worse > (0.0 if local else SETTINGS.clearly_worse) * error:
+            if rises == 2 or worse > (0.0 if local else SETTINGS.clearly_worse) * error:
                 break
     return _best(fits, labels)
 
 
 def _best(fits: Sequence[EvaluatedFit], labels: Labels) -> EvaluatedFit:
-    """Return the model with the best C; its ``worse`` contains the factors of clearly worse neighbours.
+    """Return the model with the best C; its ``worse`` contains the factors of neighbours that are worse.
 
     The best model has the smallest loss. With two classes, a larger C must be better by half a standard
     error.
@@ -185,7 +189,7 @@ def _best(fits: Sequence[EvaluatedFit], labels: Labels) -> EvaluatedFit:
     found = list(best.worse)
     for one in fits:
         worse, error = labels.observations.mean(one.losses - best.losses)
-        if worse > SETTINGS.clearly_worse * error:
+        if worse > SETTINGS.known_worse * error:
             found += [factor for factor in (10.0, 0.1) if np.isclose(one.C, best.C * factor)]
     return replace(best, worse=tuple(found))
 

@@ -10,7 +10,8 @@ recursive feature machines use, would suppress features that the first model hap
 With few rows and many features, the derivatives are mostly noise. The leave-one-out loss does not reveal
 this, because the factors depend on the labels of all rows. Factors are therefore used only if they reduce the
 log-loss in cross-validation. The factors and the model for each fold are learned on the other folds, and the
-mean loss must be smaller than with all factors equal to 1. docs/design/refit.md has measurements.
+mean loss must be smaller than with all factors equal to 1. This comparison uses factors of the first model.
+docs/design/refit.md has measurements.
 
 References
 ----------
@@ -50,7 +51,10 @@ SETTINGS = RelevanceSettings()
 
 @dataclass(frozen=True, eq=False)
 class LearnedFolds:
-    """Models without each fold of the observations, with factors that were learned without the fold."""
+    """Models without each fold of the observations, with factors that were learned without the fold.
+
+    The factors of a fold are those after the first of the two rounds of :func:`learned_factors`.
+    """
 
     groups: LeftOut  # the observations, divided into folds
     equal: np.ndarray  # cross-fitted outputs of models with all factors equal to 1
@@ -70,8 +74,7 @@ class LearnedFolds:
         equal, coordinates = cross_fit(basis, folds, fit)
         for fold, v in enumerate(coordinates):
             rest, near = folds.without(np.asarray(groups.fold == fold)), basis.outputs(v)
-            part = replace(evaluated, coef=basis.coefficients(v), fit=replace(fit, v=v, f=near))
-            parts.append((rest, _scaled(basis, learned_factors(basis, rest, part, seed), seed), near))
+            parts.append((rest, _scaled(basis, _first_factors(basis, basis.coefficients(v)), seed), near))
         return cls(groups, equal, parts)
 
     def outputs(self, C: float) -> np.ndarray:
@@ -97,12 +100,16 @@ class LearnedFolds:
 
 def learned_factors(basis: Basis, labels: Labels, evaluated: EvaluatedFit, seed: int) -> np.ndarray:
     """Return the factor of each feature, given a model on a label-free basis."""
-    kernel = basis.points.kernel
-    factors = _factors(mean_squared_derivatives(basis.points, evaluated.chosen, evaluated.coef), kernel)
+    factors = _first_factors(basis, evaluated.coef)
     scaled = _scaled(basis, factors, seed)
     fit = fit_likelihood(scaled, labels, evaluated.C, near=evaluated.fit.f, fresh=False, tol=1e-2)
     squares = mean_squared_derivatives(scaled.points, scaled.chosen, scaled.coefficients(fit.v))
-    return _factors(squares * factors**2, kernel)
+    return _factors(squares * factors**2, basis.points.kernel)
+
+
+def _first_factors(basis: Basis, coef: np.ndarray) -> np.ndarray:
+    """Return the factors after one round, given the coefficients of a model with all factors equal to 1."""
+    return _factors(mean_squared_derivatives(basis.points, basis.chosen, coef), basis.points.kernel)
 
 
 def _scaled(basis: Basis, factors: np.ndarray, seed: int) -> Basis:

@@ -93,6 +93,7 @@ _CURRENCY = "$€£¥₹₽₩¢"
 _SPACES = " '\u2019\u00a0\u2009\u202f"  # separators between groups of three digits
 _EXPONENT = r"(?:[eE][+-]?\d+)?"
 _CODES = "USD EUR GBP JPY CHF CAD AUD NZD CNY INR SEK NOK DKK PLN CZK HUF BRL MXN RUB KRW SGD HKD TRY ILS AED"
+_SIGNS = {"USD": "$", "EUR": "€", "GBP": "£", "JPY": "¥"}
 _WORD = r"[^\W\d_]{1,8}[²³23]?"  # kg, mmol, m2
 _UNIT = (
     rf"[%‰]|°?{_WORD}(?:\s?/\s?(?:\d{{1,4}}\s?)?{_WORD}){{0,2}}"  # °C, kg/m2, mg/100 ml
@@ -171,6 +172,18 @@ def _plain_unit(unit: str) -> str:
     return unit.translate(str.maketrans("²³μ\u00d7", "23µx"))
 
 
+def currency_of(token: str) -> str:
+    """Return the sign or the code of the currency in a token, or "" if there is none.
+
+    Examples
+    --------
+    >>> currency_of("$1.2M"), currency_of("3 EUR"), currency_of("3 kg")
+    ('$', '€', '')
+    """
+    match = re.search(f"[{_CURRENCY}]|{'|'.join(_CODES.split())}", token)
+    return _SIGNS.get(match[0], match[0]) if match else ""
+
+
 def is_bound(token: str) -> bool:
     """Return whether a token is a bound, such as "<0.3" or "65+"."""
     match = _PARTS.fullmatch(token)
@@ -245,14 +258,20 @@ def count_units(units: np.ndarray, counts: np.ndarray) -> dict[str, int]:
 
 
 def _folded(unit: str) -> str:
-    """Return the singular of a unit in lower case, except for M (mega), which differs from m (milli)."""
+    """Return the singular of a unit in lower case without blanks; M (mega) remains, because m means milli."""
+    unit = unit.replace(" ", "").replace(".", "")
     unit = unit[:1] + unit[1:].lower() if unit.startswith("M") else unit.lower()
     return unit[:-1] if len(unit) > 2 and unit.endswith("s") else unit
 
 
 def most_frequent_unit(units: np.ndarray, counts: np.ndarray) -> str:
-    """Return the most frequent unit, which is "" if most values do not have a unit."""
+    """Return the most frequent unit, which is "" if most values do not have a unit.
+
+    If only one currency code occurs, and no other unit, then all values have this currency.
+    """
     weights = count_units(units, counts)
+    if len(weights) == 2 and "" in weights and (code := max(weights)) in _CODES.split():
+        return code
     return max(weights, key=lambda unit: weights[unit]) if weights else ""
 
 
@@ -279,15 +298,20 @@ _MONTHS = ["%b-%Y", "%b %Y", "%B %Y", "%B-%Y", "%m/%Y", "%Y-%m", "%Y/%m", "%b-%y
 _TIMES = ["", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p", "T%H:%M:%S"]
 _WEB_SERVER = "%d/%b/%Y:%H:%M:%S"
 FORMATS = [*(day + time for time in _TIMES for day in _DAYS), *_MONTHS, _WEB_SERVER]
-# A time followed by a time zone, such as 10:30Z, 10:30:00.5 +02:00 and 10:30 UTC.
+# German names of months that differ from the English ones
+_MONTH_NAMES = {"Januar": "January", "Februar": "February", "März": "March", "Mai": "May", "Juni": "June"}
+_MONTH_NAMES |= {"Juli": "July", "Oktober": "October", "Dezember": "December"}
+_MONTH_NAMES |= {"Mär": "Mar", "Mrz": "Mar", "Okt": "Oct", "Dez": "Dec"}
+_MONTH_NAME = re.compile(rf"\b(?:{'|'.join(_MONTH_NAMES)})\b")
+# a time followed by a time zone, such as 10:30Z, 10:30:00.5 +02:00 and 10:30 UTC
 _ZONE = r"(:\d{2}(?:\.\d+)?(?: ?[AaPp][Mm])?)\s*(?:Z|[A-Z]{3,4}|[+-]\d{2}(?::?\d{2})?)$"
 
 
 def parse_dates(tokens: np.ndarray, form: str) -> np.ndarray:
     """Return the date and time of each token in the format ``form``, or NaT if the token does not match it.
 
-    Time zones are ignored: the result is the local time. ``form`` may be several formats separated by ``|``;
-    the first format that matches a token is used.
+    Time zones are ignored: the result is the local time. The names of months are English or German.
+    ``form`` may be several formats separated by ``|``; the first format that matches a token is used.
     """
     if "|" in form:
         first, rest = form.split("|", 1)
@@ -299,6 +323,8 @@ def parse_dates(tokens: np.ndarray, form: str) -> np.ndarray:
     if form == ISO:  # require a full date, because pandas would also accept a year alone
         text = text.where([bool(re.match(r"\d{4}-\d{2}-\d{2}", token)) for token in tokens])
     text = text.str.replace(_ZONE, r"\1", regex=True)
+    if "%b" in form or "%B" in form:
+        text = text.str.replace(_MONTH_NAME, lambda match: _MONTH_NAMES[match[0]], regex=True)
     moments = pd.to_datetime(text, format=form.removesuffix("%z").rstrip(), errors="coerce", utc=True)
     return moments.dt.tz_localize(None).to_numpy().astype("datetime64[us]")
 

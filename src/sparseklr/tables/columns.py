@@ -17,6 +17,7 @@ from .cells import (
     Cells,
     TableError,
     count_units,
+    currency_of,
     find_format,
     is_bound,
     most_frequent_unit,
@@ -33,7 +34,7 @@ COUNTED = "a different whole number in each row, like an identifier"
 NAMED = "a different text in nearly every row, like an identifier"
 INFINITY = "infinity"  # token of an infinite number in a column of floats
 _IDENTIFIER = re.compile(r"(?:^|[\W_])(?:id|ids|uuid|guid|key|nr|no|index|idx)(?:$|[\W_])", re.IGNORECASE)
-_IDENTIFIER_AT_END = re.compile(r"[a-z](?:Id|ID|Nr|No)$")
+_IDENTIFIER_AT_END = re.compile(r"[a-z](?:Id|ID|Nr|No|Number)$|(?:^|[\W_])number$|nummer$|NUMBER$")
 
 
 @dataclass(frozen=True)
@@ -175,7 +176,11 @@ def learn(
         return learned, values, [sentence for sentence in (doubt, *merged) if sentence]
     sentences = [doubt, str(unreadable or "")]
     if learned.kind == "number":
-        sentences += [_bounds(cells, name, decimal), *_sentinels(values[filled], name)]
+        sentences += [
+            _bounds(cells, name, decimal),
+            _currencies(cells, name),
+            *_sentinels(values[filled], name),
+        ]
     return learned, values, [sentence for sentence in sentences if sentence]
 
 
@@ -193,6 +198,19 @@ def _bounds(cells: Cells | None, name: str, decimal: str) -> str:
     return f"column {name!r}: {count} of {filled} values {verb}: {examples}" + (
         ", ..." if len(bound) > 3 else ""
     )
+
+
+def _currencies(cells: Cells | None, name: str) -> str:
+    """Return a message if the numbers in a column have different currencies, otherwise ""."""
+    totals: dict[str, int] = {}
+    if cells is not None:
+        for token, count in zip(cells.tokens, cells.counts.tolist(), strict=True):
+            if currency := currency_of(token):
+                totals[currency] = totals.get(currency, 0) + count
+    if len(totals) < 2:
+        return ""
+    listed = ", ".join(f"{currency} ({count} values)" for currency, count in totals.items())
+    return f"column {name!r}: numbers in several currencies, {listed}, are not converted to one currency"
 
 
 def _sentinels(values: np.ndarray, name: str) -> list[str]:
@@ -288,7 +306,8 @@ def _learn_text(cells: Cells, name: str, decimal: str) -> tuple[Column, str]:
         return Column("text"), ""
     counts, filled = cells.counts, int(cells.counts.sum())
     values, units = parse_numbers(cells.tokens, decimal)
-    unit = most_frequent_unit(units[~np.isnan(values)], counts[~np.isnan(values)])
+    is_number = ~np.isnan(values)
+    unit = most_frequent_unit(units[is_number], counts[is_number])
     values = numbers_in_unit(values, units, unit)
     known = ~np.isnan(values)
     fraction = counts[known].sum() / filled
@@ -299,7 +318,7 @@ def _learn_text(cells: Cells, name: str, decimal: str) -> tuple[Column, str]:
             if known.all() and _looks_like_days(numbers[~np.isnan(numbers)]):
                 return Column("date", form="%Y%m%d"), ""
             return replace(_learn_numbers(numbers, name), unit=unit), ""
-    elif doubt := _several_units(units, counts, filled, name):
+    elif doubt := _several_units(units[is_number], counts[is_number], filled, name):
         return Column("text"), doubt
     elif find_format(cells.tokens, SETTINGS.numbers)[0]:
         form, doubt = _date_format(cells, name, SETTINGS.numbers)
@@ -313,8 +332,9 @@ def _learn_text(cells: Cells, name: str, decimal: str) -> tuple[Column, str]:
 
 def _several_units(units: np.ndarray, counts: np.ndarray, filled: int, name: str) -> str:
     """Return a message if a column contains numbers in two or three different units, otherwise ""."""
-    totals = {unit: count for unit, count in count_units(units, counts).items() if unit}
-    if not 1 < len(totals) <= SETTINGS.max_units or sum(totals.values()) < SETTINGS.numbers * filled:
+    totals = count_units(units, counts)
+    n_numbers, _ = sum(totals.values()), totals.pop("", 0)
+    if not 1 < len(totals) <= SETTINGS.max_units or n_numbers < SETTINGS.numbers * filled:
         return ""
     listed = ", ".join(f"{unit} ({count} values)" for unit, count in totals.items())
     return (
