@@ -352,7 +352,7 @@ def _model_facts(entry: ReportedModel) -> dict[str, str]:
         "columns": kinds_in_words((training.get("columns") or {}).values()),
         "features": str(getattr(estimator, "n_features_in_", "")),
         "kernel": str(getattr(estimator, "kernel", "")),
-        "points kept": None if points is None else str(points.shape[1]),
+        "points": None if points is None else str(points.shape[1]),
         **losses,
         "written": time_in_words(metadata["created"]),
         "with": ", ".join(f"{name} {version}" for name, version in metadata["versions"].items()),

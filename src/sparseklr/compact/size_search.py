@@ -375,7 +375,7 @@ class SizeSearch:
         return min(first, self._moved_further(each, folds, moved, C), key=lambda stage: stage.loss)
 
     def _fit_expensive(self, each: Map, size: int, last: Stage, widths: list[np.ndarray]) -> Stage | None:
-        """Return the stage of one size, as :meth:`fit_size` does; None if the first fold does not support it.
+        """Return the stage of one size, as :meth:`fit_size` does; None if fold 1 does not support it.
 
         Up to ``many_points``, its loss may be higher by one standard error of the difference. Above, it must
         be lower by the fraction ``many_points_gain``.
@@ -425,7 +425,7 @@ class SizeSearch:
         return min(trials, key=lambda stage: stage.loss)
 
     def _neighbours(self, C: float) -> list[float]:
-        """Return the other values of C to try; the list is empty if the user has given C."""
+        """Return a smaller and a larger value of C to try; the list is empty if the user has set C."""
         if self.settings.C:
             return []
         values = (C / SEARCH.C_factor, C * SEARCH.C_factor)
