@@ -36,7 +36,7 @@ template <class T> struct Workspace {
         curvature[i] = side[i] > 0 ? std::numeric_limits<float>::infinity() : float(diagonal[i] + dual[i].curvature());
     }
 
-    // Returns the workspace of some of the rows.
+    // Returns the workspace of some of the points.
     Workspace part(RowSource<T>& source, const std::vector<std::size_t>& indices) const {
         Workspace w(source, indices.size(), team);
         for (std::size_t k = 0; k < indices.size(); ++k) {

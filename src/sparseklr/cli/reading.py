@@ -354,7 +354,7 @@ def _read_svmlight(
     """Return the rows of an svmlight file.
 
     For new data, ``one_based`` and ``n_features`` are those of the training file. For the training file, they
-    are None and detected.
+    are None and are detected.
     """
     from sklearn.datasets import load_svmlight_file
 

@@ -377,8 +377,9 @@ class SizeSearch:
     def _fit_expensive(self, each: Map, size: int, last: Stage, widths: list[np.ndarray]) -> Stage | None:
         """Return the stage of one size, as :meth:`fit_size` does; None if fold 1 does not support it.
 
-        Up to ``many_points``, its loss may be higher by one standard error of the difference. Above, it must
-        be lower by the fraction ``many_points_gain``.
+        The validation loss of fold 1 is compared with that of the previous size. Up to ``many_points``
+        points, it may exceed the previous loss by one standard error of the difference. With more points, it
+        must be below the previous loss by the fraction ``many_points_gain``.
         """
         C, (first, *others) = last.C, self.folds
         starts = [first.start(widths[0], size, C)]
