@@ -187,14 +187,14 @@ def main() -> None:
     versions = dates if len(dates) > 1 else ()  # rows from several days were measured with several versions
     heads = ["", "accuracy", "paper", "rows kept", "paper", "log-loss"]
     note = (
-        "The numbers are means over the twelve data sets. All problems were solved to tolerance. *Points* is the "
-        "fraction of the training rows that the model keeps."
+        "The numbers are means over the twelve data sets. All problems were solved to tolerance. *Rows kept* "
+        "is the number of points of the model divided by the number of training rows."
     )
     store("reproduction", COMMAND, note, heads, overview(rows), versions)
     heads = ["data set", "S-KLR", "paper", "SVM", "paper", "SparseKLR", "CompactKLR"]
     for column, words in (
         ("accuracy", "Test accuracy"),
-        ("fraction", "Fraction of the training rows that the model keeps"),
+        ("fraction", "Number of points of the model divided by the number of training rows"),
     ):
         note = (
             f"{words}, averaged over five folds. S-KLR and SVM are the models of their grids with the highest "
