@@ -169,8 +169,8 @@ def _check_no_label_is_missing(y: Any) -> None:
         return
     if len(rows := np.flatnonzero(np.asarray(y.isna()))):
         raise ValueError(
-            f"y contains {len(rows)} missing labels, the first in row {rows[0]} (counted from 0). Remove the "
-            "rows without a label."
+            f"y contains NaN or missing labels in {len(rows)} of {len(y)} rows, the first in row {rows[0]} "
+            "(counted from 0). Remove the rows without a label."
         )
 
 

@@ -193,7 +193,7 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wrong = {
         ("model.pmml",): "expected a name ending in .onnx, .h or .json",
         ("other.json", "--single"): "--single is not available for JSON",
-        ("other.onnx", "--name", "x"): "--name: only available for a C header",
+        ("other.onnx", "--name", "x"): "--name is only available for a C header",
         ("other.h", "--name", "9"): "name must be a C identifier",
         ("model.json",): "exists; use --force to overwrite it",
     }

@@ -116,7 +116,7 @@ def test_advice_for_unscaled_features() -> None:
     from scipy import sparse
 
     for X in (np.zeros((5, 3)), np.ones((5, 1)), sparse.eye_array(4, format="csr"), np.empty((3, 0)), None):
-        assert "other values of gamma" in advice_without_signal(X, None)
+        assert "other values of gamma" in advice_without_signal(X, None, has_gamma=True)
 
 
 @pytest.mark.slow
