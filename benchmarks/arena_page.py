@@ -19,7 +19,7 @@ PAGE = """# Comparison on {n_sets} data sets
 On public data sets with at most {n_rows:,} training rows, {first} and {second} have the lowest mean log-losses
 among {n_models} classifiers. On {n_lost} of the {n_sets} data sets, another classifier has a clearly lower log-loss than both.
 
-All classifiers are fitted to the same training rows, at most {n_rows:,} of each data set. The log-loss is measured on up to
+All classifiers are fitted to the same training rows, at most {n_rows:,} from each data set. The log-loss is measured on up to
 5,000 other rows and averaged over {n_splits} random splits. Twelve of the data sets are those of the [paper](reproduction.md), and
 31 come from the KEEL repository. The data sets have 3 to 85 columns and up to 11 classes. They are listed in
 `benchmarks/arena_measure.py`.
@@ -29,8 +29,8 @@ The classifiers use their default parameters, with three exceptions:
 - The probabilities of the SVC are calibrated by `CalibratedClassifierCV`.
 - The logistic regression may take up to 1,000 iterations.
 - RealMLP, a neural network, and xRFM, a kernel method, come from the package pytabkit. Both set aside a fifth of the
-  training rows and use the log-loss on these rows to decide when to stop. RealMLP was run without label smoothing, which
-  would increase its log-loss.
+  training rows and use the log-loss on these rows to decide when to stop. RealMLP was run without label smoothing, because
+  label smoothing would have increased its log-loss.
 
 CatBoost encodes text columns and missing values itself. For all other classifiers, text columns are one-hot encoded, and
 missing values are replaced by medians. Features are standardised for `SparseKLR`, `CompactKLR`, the SVC and the logistic
@@ -62,7 +62,7 @@ The columns have the following meanings:
 - *Mean rank*: the rank by log-loss among the {n_models} models, averaged over the data sets; 1 is best.
 - *Within 5%*: the fraction of data sets on which the log-loss is at most 5% above the lowest log-loss of any model.
 - *Worst*: the largest ratio of the log-loss to the lowest log-loss of any model, and the data set on which it occurs.
-- *Points*: the mean number of training rows or prototypes that the model keeps.
+- *Points*: the mean number of training rows or prototypes that the model contains.
 - *CPU time*: the mean time of one fit on one core.
 
 ![For each model, the fraction of data sets on which its log-loss is within a given factor of the lowest](arena.png)

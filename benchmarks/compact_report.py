@@ -58,7 +58,7 @@ def quality(rows: list[Row]) -> list[Table]:
     for title, column, style in (
         ("Log-loss", "loss", ".3f"),
         ("Accuracy", "accuracy", ".3f"),
-        ("Points kept", "points", ",.0f"),
+        ("Number of points", "points", ",.0f"),
     ):
         models = (OURS, *BASELINES) if column != "points" else (OURS, *BASELINES[:2])
         table = [[name, *(f"{found.mean(name, m, column):{style}}" for m in models)] for name in found.sets]

@@ -41,7 +41,7 @@ def main() -> None:
                 kept_row.append(float(np.mean(fraction)))
             accuracy.append(accuracy_row)
             kept.append(kept_row)
-        for title, values in (("accuracy", accuracy), ("fraction of points kept", kept)):
+        for title, values in (("accuracy", accuracy), ("fraction of rows kept", kept)):
             rows = [[name, *row] for name, row in zip(sets, values, strict=True)]
             rows.append(["mean", *np.mean(values, axis=0).tolist()])
             show(f"{title}, {type(scaler).__name__}", ["set", *MODELS], rows)

@@ -1,7 +1,7 @@
-"""Fractions of points that S-KLR keeps at C = 10,000 and lam = 1000, for two widths of the kernel of the paper.
+"""Fractions of the rows that S-KLR keeps at C = 10,000 and lam = 1000, for two widths of the kernel of the paper.
 
 With the rule lam = C / 10, the paper chooses these parameters on most sets. Its appendix therefore contains the fraction
-of points of a single known model, which does not depend on ties or validation rows.
+of rows kept by a single known model, which does not depend on ties or validation rows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ GAMMAS = (0.5, 1.0)
 LARGE = 9000  # with at least this number of rows, one fold is used instead of five
 HEADS = [
     f"{what}, {setting}"
-    for what in ("points", "accuracy")
+    for what in ("rows kept", "accuracy")
     for setting in (*(f"gamma = {gamma:g}" for gamma in GAMMAS), "paper")
 ]
 NOTE = (

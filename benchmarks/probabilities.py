@@ -78,9 +78,7 @@ def main() -> None:
     for key in ("loss", "accuracy", "kept", "seconds"):
         rows = [[name, *(found[name][label][key] for label in labels)] for name in found]
         rows.append(["mean", *np.mean([row[1:] for row in rows], axis=0).tolist()])
-        show(
-            {"loss": "test log-loss", "kept": "fraction of points kept"}.get(key, key), ["set", *labels], rows
-        )
+        show({"loss": "test log-loss", "kept": "fraction of rows kept"}.get(key, key), ["set", *labels], rows)
 
     def mean(label: str, key: str) -> float:
         return float(np.mean([found[name][label][key] for name in found]))
@@ -90,7 +88,7 @@ def main() -> None:
     bars = [
         ["log-loss / calibrated SVC", mean("refit", "loss") / mean("SVC", "loss"), "<= 1.0"],
         [f"the same on the worst set ({worst})", ratio, "<= 1.1"],
-        ["mean fraction of points", mean("refit", "kept"), "<= 0.15"],
+        ["mean fraction of rows kept", mean("refit", "kept"), "<= 0.15"],
         ["sets with more points than without refit", str(sum(found[n]["refit"]["kept"] > found[n]["raw"]["kept"] for n in found)), "0"],
         ["accuracy - raw S-KLR", mean("refit", "accuracy") - mean("raw", "accuracy"), ">= -0.003"],
     ]  # fmt: skip

@@ -137,7 +137,7 @@ def by_set(rows: dict[Key, Row], column: str) -> list[list[str]]:
 
 
 def modes(rows: dict[Key, Row], rule: str) -> list[list[str]]:
-    """Return the fractions of points that S-KLR keeps under three settings, and the fractions of the paper."""
+    """Return the fractions of the rows that S-KLR keeps under three settings, and the fractions of the paper."""
     table = []
     for name in NAMES:
         found = [value(rows, "fraction", mode, name, "S-KLR", rule) for mode in MODES]
@@ -146,7 +146,7 @@ def modes(rows: dict[Key, Row], rule: str) -> list[list[str]]:
 
 
 def draw(rows: dict[Key, Row]) -> None:
-    """Draw the mean accuracy against the mean fraction of points; hollow marks are the numbers of the paper."""
+    """Draw the mean accuracy against the mean fraction of rows kept; hollow marks are the numbers of the paper."""
     figure, ax = plt.subplots(figsize=(7.2, 4.4), layout="constrained")
     for method, rule, label, colour, offset in MARKS:
         ours = [
@@ -166,7 +166,7 @@ def draw(rows: dict[Key, Row]) -> None:
     ticks = [0.01, 0.03, 0.1, 0.3, 1]
     ax.set_xticks(ticks, [f"{tick:.0%}" for tick in ticks])
     ax.minorticks_off()
-    ax.set(xlim=(0.006, 1.3), xlabel="fraction of the training points kept", ylabel="test accuracy")
+    ax.set(xlim=(0.006, 1.3), xlabel="fraction of the training rows kept", ylabel="test accuracy")
     ax.grid(color="0.9")
     ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)
@@ -185,16 +185,16 @@ def main() -> None:
         write(rows)
     dates = {row["measured"] for row in rows.values()}
     versions = dates if len(dates) > 1 else ()  # rows from several days were measured with several versions
-    heads = ["", "accuracy", "paper", "points", "paper", "log-loss"]
+    heads = ["", "accuracy", "paper", "rows kept", "paper", "log-loss"]
     note = (
-        "The numbers are means over the twelve data sets. All problems were solved to tolerance. *Points* is the "
-        "fraction of the training rows that the model keeps."
+        "The numbers are means over the twelve data sets. All problems were solved to tolerance. *Rows kept* "
+        "is the number of points of the model divided by the number of training rows."
     )
     store("reproduction", COMMAND, note, heads, overview(rows), versions)
     heads = ["data set", "S-KLR", "paper", "SVM", "paper", "SparseKLR", "CompactKLR"]
     for column, words in (
         ("accuracy", "Test accuracy"),
-        ("fraction", "Fraction of the training rows that the model keeps"),
+        ("fraction", "Number of points of the model divided by the number of training rows"),
     ):
         note = (
             f"{words}, averaged over five folds. S-KLR and SVM are the models of their grids with the highest "

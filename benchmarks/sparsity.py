@@ -1,4 +1,4 @@
-"""Number of points that S-KLR keeps on the grid of the paper, compared with predictions from nine SVMs.
+"""Number of rows that S-KLR keeps on the grid of the paper, compared with predictions from nine SVMs.
 
 ``python -m benchmarks.sparsity`` measures the numbers, writes ``docs/results/sparsity.csv`` and the table of
 ``docs/method/sparsity.md``, and draws the figure of this page; ``--draw`` does not measure.
@@ -36,10 +36,10 @@ BOUNDS = {"1e-9 C": None, "1e-5": PAPER_BOUND}
 NOTE = (
     "S-KLR was fitted to at most 1,000 rows of each data set, with the paper's grid of (C, lam) "
     "and two lower bounds b, 1e-9 C (the default) and 1e-5 (as in the paper). *Formula* is the "
-    "largest difference between the number of kept points and the number of rows with y f < lam + "
+    "largest difference between the number of kept rows and the number of rows with y f < lam + "
     "w. *Sparse fits* is the number of fits with lam > 0 that drop at least one row. The last "
     "three columns refer to these fits: an error is the difference between the number of kept "
-    "points and its prediction by a support vector machine, as a fraction of the rows."
+    "rows and its prediction by a support vector machine, as a fraction of the rows."
 )
 
 
@@ -127,7 +127,7 @@ def draw(lines: list[dict[str, Any]]) -> None:
         fontsize=9,
     )
     figure.supxlabel("fraction predicted from a support vector machine")
-    figure.supylabel("fraction of points that S-KLR keeps")
+    figure.supylabel("fraction of the rows that S-KLR keeps")
     figure.savefig(FIGURE, dpi=110)
     plt.close(figure)
 
@@ -138,7 +138,7 @@ def main() -> None:
     only_draw = parser.parse_args().draw
     if not only_draw:
         at_start("sparsity")
-        warnings.simplefilter("ignore")  # margins of the grid at which all points are saturated
+        warnings.simplefilter("ignore")  # margins of the grid at which all rows are saturated
         with FILE.open("w", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(COLUMNS)

@@ -1,6 +1,6 @@
 """Speed compared with LIBSVM and other methods: CPU times of one thread, the smallest of alternating runs.
 
-Features are in [0, 1], and the kernel is rbf with gamma = 0.5. The methods run in turn. ``--quick`` skips the long
+Features are in [0, 1], and the kernel is the RBF kernel with gamma = 0.5. The methods run in turn. ``--quick`` skips the long
 measurements. ``--docs`` writes docs/speed.csv, docs/speed.md and docs/speed.png, and ``--page`` writes the page and the
 figure from the stored docs/speed.csv.
 """
@@ -232,8 +232,8 @@ def csr(n: int) -> list[Row]:
 PAGE = """# Speed
 
 This page compares the fit and prediction times of sparseklr with those of scikit-learn's `SVC` (LIBSVM) and other methods.
-All times are CPU seconds of one thread. In each table, a ratio below 1 means that a method is faster than the method with which
-it is compared. For the fit times of larger data sets, see [](guide/size.md).
+All times are CPU seconds of one thread. A ratio below 1 means that the method is faster than the reference named
+in the column header. For the fit times of larger data sets, see [](guide/size.md).
 
 `make bench` repeats the measurements, and `python -m benchmarks.speed --docs` also writes this page.
 
@@ -241,15 +241,15 @@ Machine: {machine}
 
 ## Fits
 
-The features are scaled to [0, 1], and the kernel is rbf with gamma = 0.5. The parameters in the first column are those of
+The features are scaled to [0, 1], and the kernel is the RBF kernel with gamma = 0.5. The parameters in the first column are those of
 `SKLR`. The corresponding `SVC` has the parameter C / lam and a cache of 4,000 MB. `SparseKLR` uses its default parameters, so it
 scales the features and chooses the kernel itself. *SVC intelex* is the `SVC` of scikit-learn-intelex, *SVC calibrated* is
 `CalibratedClassifierCV(SVC(), ensemble=False)`, and *Nystroem* is a logistic regression on 600 features of a Nystroem
-approximation. The CSR matrix is random, with 0.5% non-zero values.
+approximation. The last data set is a random sparse matrix in CSR format with 0.5% non-zero values.
 
-The methods are run in turn several times, and the shortest time is reported. `SparseKLR`, the calibrated SVC, Nystroem and the
-CSR fits were timed only once. *Points* are the training rows that the model keeps, or the rows of the Nystroem
-approximation.
+Most methods were run several times in turn, and the shortest time is reported. `SparseKLR`, the calibrated SVC, Nystroem and
+the methods on the sparse matrix were run only once. *Points* are the training rows that the model keeps or, for Nystroem, the
+training rows on which the approximation is based.
 
 {fits}
 
@@ -257,7 +257,7 @@ approximation.
 
 ## Predictions
 
-The table shows the times of `decision_function` for a million rows with 20 features, by models with 16, 200 and 2,000 points. The
+The table shows how long `decision_function` takes on a million rows with 20 features, for models with 16, 200 and 2,000 points. The
 matrix product of the rows and the points, computed by OpenBLAS in blocks of 8,192 rows, serves as a reference. The times of
 `SVC` are extrapolated from a tenth of the rows.
 
@@ -265,14 +265,15 @@ matrix product of the rows and the points, computed by OpenBLAS in blocks of 8,1
 
 ## The paper's algorithm
 
-Two implementations perform 10,000 iterations of the paper's algorithm on the data set spambase, with C = 10,000 and lam = 100. The literal
-implementation follows the text of the paper step by step; its time is extrapolated from its first 1,000 iterations.
+The table compares two implementations of the paper's algorithm over 10,000 iterations on the data set spambase, with
+C = 10,000 and lam = 100: `solve_dual` and a literal implementation in Python. The literal implementation follows the text
+of the paper step by step; its time is extrapolated from its first 1,000 iterations.
 
 {paper}
 
 ## Size of the kernel cache
 
-The table shows the time and the peak memory of fits of `SKLR` to the data set magic, with C = 10,000 and lam = 1,000. The memory
+The table shows the time and the peak memory needed to fit `SKLR` to the data set magic, with C = 10,000 and lam = 1,000. The memory
 in use before the fit, which includes the data, is subtracted.
 
 {memory}

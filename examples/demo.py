@@ -1,9 +1,9 @@
-"""SparseKLR compared with a calibrated SVC: points kept, accuracy, log-loss and time.
+"""SparseKLR compared with a calibrated SVC: number of points, accuracy, log-loss and time.
 
 The script evaluates three classifiers by five-fold cross-validation on two data sets.
 ``SparseKLR(gamma="auto")`` tries both narrower and wider kernels than the default, and ``SparseKLR()`` tries
 only wider kernels. The SVC uses the default width. On the breast cancer data, all three classifiers have
-about the same log-loss, but both SparseKLR models keep half as many points as the SVC. On the two-moons data,
+about the same log-loss, but both SparseKLR models have half as many points as the SVC. On the two-moons data,
 both SparseKLR models have a lower log-loss than the SVC, with about one percent of its points.
 """
 
@@ -67,7 +67,7 @@ def main() -> None:
             points, accuracy, loss, seconds = np.mean(results, axis=0)
             size = f"{points:5.0f} ({points / (0.8 * len(y)):5.1%})"
             lines.append(f"{name:24s} {size} {accuracy:9.3f} {loss:9.3f} {seconds:8.2f} s")
-        print(f"{'':24s} {'points kept':>13s} {'accuracy':>9s} {'log-loss':>9s} {'CPU time':>10s}")
+        print(f"{'':24s} {'points':>13s} {'accuracy':>9s} {'log-loss':>9s} {'CPU time':>10s}")
         print("\n".join(lines))
 
 

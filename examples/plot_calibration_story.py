@@ -2,8 +2,8 @@
 Limits of Platt's sigmoid for support vector machines
 =====================================================
 
-This example shows why a sigmoid is not enough to turn the decision values of a support vector machine, its
-scores, into probabilities. The hinge loss is zero for all rows that are classified with a sufficient margin,
+This example shows why a sigmoid is not enough to turn the decision values (scores) of a support vector
+machine into probabilities. The hinge loss is zero for all rows that are classified with a sufficient margin,
 so the scores of these rows contain hardly any information about probabilities. The usual remedy, Platt
 scaling (``CalibratedClassifierCV``), maps equal scores to equal probabilities and cannot restore this
 information. :class:`~sparseklr.SparseKLR` selects a few training rows in a similar way, but then fits their

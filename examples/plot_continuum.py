@@ -4,7 +4,7 @@ From kernel logistic regression to a support vector machine
 
 Sparse kernel logistic regression, :class:`~sparseklr.SKLR`, has the loss ``log(1 + exp(lam - y f))`` with a
 margin ``lam``. With ``lam = 0``, it is kernel logistic regression: every training row has a coefficient, so
-the model keeps all rows. If ``lam`` grows while ``C / lam`` is fixed at 10, the coefficients of rows beyond
+the model keeps all rows. As ``lam`` grows with ``C / lam`` fixed at 10, the coefficients of rows beyond
 the margin vanish, and the model approaches a support vector machine. :class:`~sparseklr.SparseKLR` selects
 rows in this way and then refits their coefficients by maximum likelihood. It needs only a few rows, and its
 log-loss is about as low as that of kernel logistic regression with all rows. In the plots, the rows that a
@@ -41,7 +41,7 @@ for axis, (title, model) in zip(axes.flat, models.items(), strict=True):
     axis.contour(*grid, p, levels=[0.5], colors="black", linewidths=1.5)
     axis.scatter(*X.T, c=np.where(y == 1, "#08306b", "#67000d"), s=7, alpha=0.5)
     axis.scatter(*X[model.support_].T, facecolors="none", edgecolors="black", s=42, linewidths=0.9)
-    axis.set_title(f"{title}\n{kept[-1]} points kept, log-loss {losses[-1]:.2f}", fontsize=13)
+    axis.set_title(f"{title}\n{kept[-1]} points, log-loss {losses[-1]:.2f}", fontsize=13)
     axis.set(xticks=[], yticks=[])
 figure.colorbar(shades, ax=axes, orientation="horizontal", aspect=40, label="P(y = 1)")
 

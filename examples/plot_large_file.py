@@ -4,8 +4,8 @@ Fitting a large file block by block
 
 Training a support vector machine needs kernel values for many pairs of rows, and predicting a row needs a
 kernel value for each support vector. With more than about ten thousand rows, both are slow.
-:class:`~sparseklr.CompactKLR` needs only sums over the rows, so ``fit_source`` can read a file in blocks,
-several times, and learn from all rows. The model has only a few points, so it predicts a million rows
+:class:`~sparseklr.CompactKLR` needs only sums over the rows, so ``fit_source`` can read a file block by block
+in several passes, and learn from all rows. The model has only a few points, so it predicts a million rows
 quickly. The data are drawn from known densities, so the best possible log-loss is known.
 """
 

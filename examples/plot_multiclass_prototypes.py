@@ -4,7 +4,8 @@ Three prototypes for three kinds of wine
 
 With more than two classes, :class:`~sparseklr.CompactKLR` fits a single model whose points are shared by all
 classes. For the chemical analyses of 178 wines from three growers, three points suffice. Each point is a
-prototype that supports one grower, and its coordinates have the units of the data.
+prototype of one grower: it raises the probability of this grower for wines near it. Its coordinates have the
+units of the data.
 """
 
 import matplotlib.pyplot as plt
@@ -26,7 +27,7 @@ print(f"{model.n_points_} points, validation log-loss {model.validation_log_loss
 # Prototypes as a table
 # ---------------------
 # Each row of the table is a prototype, and the columns are the most important features
-# (``feature_importances_``). The colour shows how high a value is compared with those of all wines. Beside
+# (``feature_importances_``). The colour shows where the value ranks among the values of all wines. Beside
 # each prototype is the grower that it supports, and the weight of the prototype: its coefficient for this
 # grower minus the mean of its coefficients for all growers.
 table = PrototypesDisplay.from_estimator(model, X)

@@ -13,7 +13,7 @@ Column = tuple[str, str]
 
 
 def _by_column(columns: tuple[Column, ...], text: str) -> dict[Column, dict[str, tuple[float, float]]]:
-    """Return (accuracy, fraction of points) of a printed table, by column and data set."""
+    """Return (accuracy, fraction of rows kept) of a printed table, by column and data set."""
     rows = {
         name: [float(number) for number in numbers]
         for name, *numbers in map(str.split, text.strip().splitlines())

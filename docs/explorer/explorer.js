@@ -119,7 +119,7 @@ X = [${places}]
 y = [${labels}]
 model = ${call}
 model.fit(X, y)
-print(len(model.support_), "points kept")
+print(len(model.support_), "points")
 `;
   }
 

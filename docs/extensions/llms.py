@@ -19,7 +19,7 @@ SECTIONS = {
     "Optional": ("export", "architecture", "design/", "errata", "changelog", "contributing"),
 }
 RULES = """\
-- `SparseKLR()` replaces `SVC(probability=True)`; `CompactKLR()` keeps fewer points and fits millions of rows.
+- `SparseKLR()` replaces `SVC(probability=True)`; `CompactKLR()` needs fewer points and fits millions of rows.
 - Both scale the features, choose kernel and regularisation themselves, and follow scikit-learn's interface.
 - `tabular_pipeline()` accepts data frames with text, dates and missing values; `sparseklr fit` reads files.
 """

@@ -6,50 +6,50 @@ from __future__ import annotations
 #: docs/reproduction.md.
 EXPLANATIONS: dict[str, str] = {
     "banknote": (
-        "The difference is the width of the kernel. With gamma = 1 all folds keep 5 to 6% of the points, 0.057 on "
+        "The difference is the width of the kernel. With gamma = 1 all folds keep 5 to 6% of the rows, 0.057 on "
         "average, and make no error (paper: 0.060 and none). With the printed kernel the only candidates of one fold "
         "without an error on its 55 validation rows have lam = 0 and keep 72%; the other four folds keep 8%."
     ),
     "coil2000": (
         "94% of the rows belong to one class, and in three folds 75 or more of the 90 candidates make the same errors "
-        "on the 393 validation rows. If solved to tolerance, a candidate that keeps every point (C = 100) is better "
+        "on the 393 validation rows. If solved to tolerance, a candidate that keeps every row (C = 100) is better "
         "by one or two rows in the other two folds. With the paper's settings no solve of the chosen candidates "
         "converges, so the fraction is that of an unfinished optimisation: 0.271 (paper: 0.265). The 0.059 of the "
         "paper's appendix is the fraction of the minority class, that is, the starting point."
     ),
     "diabetes": (
         "The difference is the limit of 10,000 iterations. If solved to tolerance, plain kernel logistic regression "
-        "(C = 10,000, lam = 0, 99% of the points) is best on the 31 validation rows of two folds. With the limit it "
+        "(C = 10,000, lam = 0, 99% of the rows) is best on the 31 validation rows of two folds. With the limit it "
         "does not converge in any fold and is 6 to 16% less accurate on these rows, so both folds choose a margin, "
         "and the mean fraction is 0.716 (paper: 0.724). The standard error of the accuracy is 0.026, as large as its "
         "difference."
     ),
     "ionosphere": (
         "The difference is the width of the kernel. With gamma = 1 the sparsest of the three best models keep 0.494 "
-        "of the points (paper: 0.488). With the printed kernel three folds keep 30 to 36%, and in the two others only "
-        "candidates with lam = 0, which keep every point, make no error on the 15 validation rows."
+        "of the rows (paper: 0.488). With the printed kernel three folds keep 30 to 36%, and in the two others only "
+        "candidates with lam = 0, which keep every row, make no error on the 15 validation rows."
     ),
     "magic": (
         "Two causes. If solved to tolerance, plain kernel logistic regression (C = 10,000, lam = 0) is the best "
-        "candidate in every fold, with an accuracy of 0.873 on the test rows, and keeps 99% of the points. 10,000 "
+        "candidate in every fold, with an accuracy of 0.873 on the test rows, and keeps 99% of the rows. 10,000 "
         "iterations are not enough for it, so the paper's protocol chooses larger margins, which are less accurate "
-        "and sparser (0.852 of the points). The width of the kernel accounts for smaller fractions: at C = 10,000, "
-        "lam = 1000, S-KLR keeps 0.376 of the points with the printed kernel and 0.357 with gamma = 1 (paper: 0.357)."
+        "and sparser (0.852 of the rows). The width of the kernel accounts for smaller fractions: at C = 10,000, "
+        "lam = 1000, S-KLR keeps 0.376 of the rows with the printed kernel and 0.357 with gamma = 1 (paper: 0.357)."
     ),
     "monk2": (
-        "The difference is the width of the kernel. With gamma = 1 S-KLR keeps 0.300 of the points (paper: 0.297 and "
+        "The difference is the width of the kernel. With gamma = 1 S-KLR keeps 0.300 of the rows (paper: 0.297 and "
         "0.292), and its accuracy at C = 10,000, lam = 1000 is 0.958, the paper's number. With the printed kernel the "
         "only candidate of one fold without an error on its 18 validation rows has lam = 0 and keeps 83% of the "
-        "points. The data are KEEL's, with the labels of the third MONK problem and no noise."
+        "rows. The data are KEEL's, with the labels of the third MONK problem and no noise."
     ),
     "ring": (
         "Single folds differ by chance, because the best candidates differ by only one or two of the 296 validation "
         "rows. In two of five folds a dense candidate (lam = 0, or C of 10 or 100) is better by that number; in the "
-        "others 10% of the points are kept. The rest is the width of the kernel: at C = 10,000, lam = 1000, S-KLR "
+        "others 10% of the rows are kept. The rest is the width of the kernel: at C = 10,000, lam = 1000, S-KLR "
         "keeps 0.101 with the printed kernel and 0.079 with gamma = 1 (paper: 0.081)."
     ),
     "sonar": (
-        "The difference is the width of the kernel. With gamma = 1 S-KLR keeps 0.916 of the points (paper: 0.924 and "
+        "The difference is the width of the kernel. With gamma = 1 S-KLR keeps 0.916 of the rows (paper: 0.924 and "
         "0.941) and a support vector machine 0.909 (paper: 0.923). There are only 9 validation rows, on which 10 to "
         "50 of the 90 candidates are equally good, so the accuracy depends on the choice among them: its standard "
         "error is 0.016."
@@ -57,17 +57,17 @@ EXPLANATIONS: dict[str, str] = {
     "spambase": (
         "The difference is due to convergence and chance. If solved to tolerance, a dense candidate (C = 100, or lam "
         "= 0) is best in four of five folds, by one or two of the 184 validation rows. With the paper's settings "
-        "these candidates do not converge, and larger margins, which keep 26 to 34% of the points, are better. At C = "
+        "these candidates do not converge, and larger margins, which keep 26 to 34% of the rows, are better. At C = "
         "10,000, lam = 1000, S-KLR keeps 0.269 with the printed kernel and 0.245 with gamma = 1 (paper: 0.241)."
     ),
     "twonorm": (
         "Single folds differ by chance. In each fold, 7 to 78 of the 90 candidates, from C = 0.001 on, are within one "
         "row of the best on 296 validation rows. Two or three folds choose a candidate with a small C, which keeps "
-        "nearly every point; the others keep 7 to 10%, as in the paper. At C = 10,000, lam = 1000, S-KLR keeps 0.071 "
+        "nearly every row; the others keep 7 to 10%, as in the paper. At C = 10,000, lam = 1000, S-KLR keeps 0.071 "
         "with gamma = 1, the paper's number."
     ),
     "waveform": (
-        "One fold differs by chance: its best candidates on the 200 validation rows all keep every point (C = 0.1). "
+        "One fold differs by chance: its best candidates on the 200 validation rows all keep every row (C = 0.1). "
         "The other four folds keep 22 to 24%, less than the paper's sparsest models (0.282). We did not find the "
         "cause of this part: at C = 10,000, lam = 1000, S-KLR keeps 0.225 with the printed kernel, 0.221 with gamma = "
         "1, and 0.22 to 0.26 with any of the three classes as the positive one, and the paper prints 0.320."

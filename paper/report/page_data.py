@@ -179,7 +179,7 @@ class Difference:
 
 
 def differences(summary: Summary) -> list[Difference]:
-    """Return differences from Table 2 of more than 0.01 in accuracy or 0.05 in the fraction of points."""
+    """Return differences from Table 2 of more than 0.01 in accuracy or 0.05 in the fraction of rows kept."""
     found = []
     for dataset in summary.datasets:
         for rule in ("best", "sparsest-of-3"):

@@ -241,11 +241,11 @@ def differences(summary: Summary) -> str:
     """Return the sets whose results differ from Table 2, with evidence and, if known, an explanation."""
     found = page_data.differences(summary)
     accuracy, share = page_data.ACCURACY_LIMIT, page_data.SHARE_LIMIT
-    limits = f"by more than {accuracy} in accuracy or {share} in the fraction of points"
+    limits = f"by more than {accuracy} in accuracy or {share} in the fraction of rows kept"
     if not found:
         return f"<p>On none of the sets does S-KLR differ from the paper's Table 2 {limits}.</p>"
     heads = ["", "accuracy", "difference in<br>standard errors", "accuracy<br>by rule for ties"]
-    heads += ["fraction of points<br>and by fold", "fraction<br>by rule for ties", "converged"]
+    heads += ["fraction of rows<br>and by fold", "fraction<br>by rule for ties", "converged"]
     table = _table(heads, [_evidence(difference) for difference in found], "Differences and evidence")
     words = "".join(
         f"<dt>{dataset}</dt><dd>{escape(EXPLANATIONS[dataset])}</dd>"

@@ -72,7 +72,7 @@ def all_tables(summary: Summary) -> list[Table]:
 
 
 def theirs(method: str, rule: str, dataset: str) -> tuple[float, float] | None:
-    """Return the paper's accuracy and fraction of points, from its Table 2 or 3."""
+    """Return the paper's accuracy and fraction of rows kept, from its Table 2 or 3."""
     for printed in (published.TABLE_2, published.TABLE_3):
         if (method, rule) in printed:
             return printed[method, rule][dataset]
@@ -105,7 +105,7 @@ def findings(summary: Summary, columns: tuple[Column, ...] = TABLE_2) -> Table:
         ", ".join(common) if common else "the data sets of each column, which differ and cannot be compared"
     )
     note = f"Means over {over}. The paper's means are over the same data sets."
-    heads = ("sets", "accuracy", "points kept", "log-loss")
+    heads = ("sets", "accuracy", "rows kept", "log-loss")
     return Table("findings", "Means over the data sets", heads, rows, note)
 
 
@@ -171,12 +171,10 @@ def _pair(
     columns: tuple[Column, ...],
     theirs: dict[Column, dict[str, tuple[float, float]]],
 ) -> list[Table]:
-    """Return a table of accuracies and one of fractions of points."""
+    """Return a table of accuracies and one of fractions of rows kept."""
     chosen = _columns(summary, columns)
     made = []
-    for k, (metric, words) in enumerate(
-        (("accuracy", "test accuracy"), ("share", "fraction of points kept"))
-    ):
+    for k, (metric, words) in enumerate((("accuracy", "test accuracy"), ("share", "fraction of rows kept"))):
         rows = [
             (
                 dataset,
@@ -253,9 +251,7 @@ def table_5(summary: Summary) -> list[Table]:
     """Return Table 5: the rule lam = C / 10 and the whole grid, chosen on the test folds as in the paper."""
     columns = _columns(summary, published.TABLE_5)
     made = []
-    for k, (metric, words) in enumerate(
-        (("accuracy", "test accuracy"), ("share", "fraction of points kept"))
-    ):
+    for k, (metric, words) in enumerate((("accuracy", "test accuracy"), ("share", "fraction of rows kept"))):
         rows = []
         for dataset in summary.datasets:
             values = []
@@ -282,7 +278,7 @@ def table_5(summary: Summary) -> list[Table]:
 
 
 def by_ties(summary: Summary, dataset: str, rule: str) -> dict[str, tuple[float, float]]:
-    """Return the mean accuracy and fraction of points of S-KLR for each rule for ties."""
+    """Return the mean accuracy and fraction of rows kept of S-KLR for each rule for ties."""
     found: dict[str, tuple[float, float]] = {}
     for ties in TIES:
         grids = [record.result["grid"] for record in summary.of(dataset, "S-KLR")]

@@ -88,7 +88,7 @@ class SVCParameters:
 
 
 class PointClassifier(SVCParameters, ClassifierMixin, BaseEstimator):
-    """Base of classifiers whose outputs are ``dual_coef_ @ k(points, x) + intercept_``.
+    """Base class for classifiers whose outputs are ``dual_coef_ @ k(points, x) + intercept_``.
 
     With two classes there is one output, the logit of the second class. With more classes there is one output
     for each class. Predictions on Dask arrays and data frames are lazy: they are computed chunk by chunk. A
@@ -114,7 +114,7 @@ class PointClassifier(SVCParameters, ClassifierMixin, BaseEstimator):
         return self._checked(X)
 
     def _outputs(self, X: Any) -> np.ndarray:
-        """Return the outputs f(x), (n_queries, n_outputs)."""
+        """Return the outputs f(x) as an array of shape (n_queries, n_outputs)."""
         raise TypeError(f"{type(self).__name__} must implement _outputs")
 
     def _kernel_to_points(self, rows: Any, some: Any = ALL) -> np.ndarray:
@@ -441,7 +441,7 @@ _CHECKED_POINTS, _SINGLE_ERROR = 50, 1e-3
 
 
 class KernelClassifier(PointClassifier):
-    """Base of classifiers of the form ``f(x) = dual_coef_ @ k(support_vectors_, x) + intercept_``.
+    """Base class for classifiers with ``f(x) = dual_coef_ @ k(support_vectors_, x) + intercept_``.
 
     A subclass implements ``_fit``, which takes validated data and returns the fitted attributes.
     """

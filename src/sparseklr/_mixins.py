@@ -39,7 +39,11 @@ class TrainingRows(NamedTuple):
 
 
 class FamiliarityMixin(PointClassifier):
-    """Mixin with the method ``familiarity``. A fit sets ``_training_rows_``, or ``_reference_`` directly."""
+    """Mixin with the method ``familiarity``.
+
+    The method ``fit`` of the subclass sets ``_training_rows_``, from which ``_reference_`` is computed, or it
+    sets ``_reference_`` directly.
+    """
 
     _training_rows_: TrainingRows | None
 
@@ -51,14 +55,14 @@ class FamiliarityMixin(PointClassifier):
         predicted probability of this row may be an extrapolation. For rows from the same distribution as the
         training rows, the familiarity is approximately uniform on [0, 1].
 
-        The similarity of a row x to the points z of the model is
-        :math:`s(x) = k_{xz} K_{zz}^{-1} k_{zx} / k(x, x)`. This is the fraction of the squared norm of the
-        kernel function :math:`k(x, \cdot)` that its projection onto the kernel functions of the points
-        retains. The similarity is 1 if x is a point of the model, and near 0 far from all points (for kernels
-        that fall to 0). The familiarity of x is the fraction of the training rows, by sample weight, whose
-        similarity is at most s(x). For example, a familiarity of 0.05 means that 95% of the training rows
-        have a larger similarity. A training row that is itself a point enters this comparison with its
-        similarity to the other points. If x is a point, however, its familiarity is 1.
+        The similarity of a row x to the points z of the model is :math:`s(x) = k_{xz} K_{zz}^{-1} k_{zx} /
+        k(x, x)`. This is the fraction of the squared norm of the kernel function :math:`k(x, \cdot)` that its
+        projection onto the kernel functions of the points retains. The similarity is 1 if x is a point of the
+        model, and near 0 far from all points (for kernels that fall to 0). The familiarity of x is the
+        fraction of the training rows, by sample weight, whose similarity is at most s(x). For example, a
+        familiarity of 0.05 means that 95% of the training rows have a larger similarity. A training row that
+        is itself a point enters this comparison with its similarity to the other points. If x is a point,
+        however, its familiarity is 1, unless the model has more than 700 points (see Notes).
 
         Parameters
         ----------
@@ -101,7 +105,7 @@ class FamiliarityMixin(PointClassifier):
         return rank(np.concatenate(explained), self._reference_)
 
     def _span(self) -> tuple[Span, np.ndarray]:
-        """Return the span of the kernel functions of (a sample of) the points, and their indices."""
+        """Return the span of the kernel functions of at most 700 points, and the indices of these points."""
         chosen = representatives(self.dual_coef_.shape[1])
         return Span(self._kernel_of_points(chosen)), chosen
 
@@ -150,7 +154,10 @@ class FamiliarityMixin(PointClassifier):
 
 
 class HeldOutMixin(PointClassifier):
-    """Mixin with prediction sets and probability intervals. A fit sets ``_held_out_``."""
+    """Mixin with prediction sets and probability intervals.
+
+    The method ``fit`` of the subclass sets ``_held_out_``.
+    """
 
     _held_out_: HeldOut | None
 

@@ -493,7 +493,7 @@ NAMES = tuple(_PLACES)
 
 @cache
 def stored_type(name: str) -> StoredType:
-    """Return the type with a name in ``NAMES``; its library is imported."""
+    """Return the type with the given name, a key of ``NAMES``; the library of the type is imported."""
     place, attributes, check = _PLACES[name]
     module, _, attribute = place.rpartition(".")
     cls: Any = getattr(import_module(module), attribute)

@@ -90,10 +90,10 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin):
     scale : "auto" or None, default="auto"
         ``"auto"`` standardises features and clips them at four standard deviations from their means. A
         feature with values beyond this limit and a skewness above 1.5 is mapped by rank to a normal
-        distribution. With up to 20,000 rows, a feature with three to ten values becomes several columns, one
-        for each pair of neighbouring values. Such a column, a *ramp*, is -1 up to the smaller value, 1 from
-        the larger value on, and linear in between. The scaling is part of the model. None uses the features
-        unchanged.
+        distribution. With up to 20,000 rows, a feature with three to ten distinct values becomes several
+        columns, one for each pair of neighbouring values. Such a column, a *ramp*, is -1 up to the smaller
+        value, 1 from the larger value on, and linear in between. The scaling is part of the model. None uses
+        the features unchanged.
     tol : float, default=1e-4
         Tolerance for early stopping. For each number of points, the points are optimised in a run of 25
         iterations. Up to 128 points, a second run of 25 iterations follows. Its result is used only if the
@@ -458,7 +458,7 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin):
     # -- prediction ---------------------------------------------------------------------------
 
     def _outputs(self, X: Any) -> np.ndarray:
-        """Return the decision values, (n_queries, n_outputs)."""
+        """Return the decision values as an array of shape (n_queries, n_outputs)."""
         X = self._checked(X)
         n, threads = X.shape[0], n_threads(self.n_jobs)
         points, gamma, coef, intercept = self.model_.parts()
@@ -552,7 +552,7 @@ def _warn_of_fit(fit: CompactFit, settings: CompactSettings, n_varying: int) -> 
         else:
             reason = (
                 f"no model had a lower validation log-loss than the class fractions, {baseline:.3g}. Check "
-                "that rows and labels belong together, add features or rows, or set n_points to keep points"
+                "that rows and labels belong together, add features or rows, or set n_points to a number"
             )
         warn(f"No signal found; the model predicts the class fractions: {reason}.")
         return
@@ -567,6 +567,6 @@ def _warn_of_fit(fit: CompactFit, settings: CompactSettings, n_varying: int) -> 
     elif fit.in_poor_optimum:
         warn(
             f"The training log-loss, {fit.training_loss:.3g}, exceeds the validation log-loss, "
-            f"{validation:.3g}, by more than two standard errors, so the fit ended in a poor local optimum. "
-            "Try another n_points."
+            f"{validation:.3g}, by more than two standard errors, so the fit has probably ended in "
+            "a poor local optimum. Try another n_points."
         )

@@ -58,7 +58,7 @@ class HeldOutProbabilities:
     weight: np.ndarray
 
     def p_values(self, log_proba: np.ndarray, by_class: bool) -> np.ndarray:
-        r"""Return the p-value of each class for new rows, (n_samples, n_classes).
+        r"""Return the p-values (n_samples, n_classes) of the classes for new rows.
 
         The p-value of class k for a new row x is
         :math:`(1 + \sum_i w_i [p_i \le p_k(x)]) / (1 + \sum_i w_i)`, where :math:`p_i` is the held-out

@@ -134,7 +134,7 @@ def make_waveform(n_samples: int = 5000, random_state: RandomState = None) -> tu
 
 
 def waveform_ends() -> tuple[Floats, Floats]:
-    """Return the ends of the segments on which the rows of each class lie without noise, (3, 21) each."""
+    """Return both ends of the segment on which the noise-free rows of each class lie; two (3, 21) arrays."""
     waves = np.maximum(6.0 - np.abs(np.arange(1, 22) - np.array([[7], [15], [11]])), 0.0)
     return waves[[0, 0, 1]], waves[[1, 2, 2]]
 
@@ -188,7 +188,7 @@ def make_clusters(
 
 
 def cluster_mixture(n_features: int, n_clusters: int) -> tuple[Floats, Floats]:
-    """Return the centres and standard deviations of the clusters, (n_clusters, n_features) each."""
+    """Return the centres and the standard deviations of the clusters, two (n_clusters, n_features) arrays."""
     rng = np.random.RandomState(24)
     centres = np.zeros((n_clusters, n_features))
     informative = min(6, n_features)
@@ -241,10 +241,11 @@ def true_log_proba(name: str, X: Any, **parameters: Any) -> Floats:
 
 
 def expected_log_loss(true_log_proba: Floats, log_proba: Floats) -> Floats:
-    """Return the expected log-loss of predicted probabilities at each row, given the true probabilities.
+    """Return the expected log-loss of the predicted probabilities for each row.
 
-    The expectation is over the class of the row. Its mean over many rows estimates the log-loss of a model
-    without the sampling error of random classes.
+    The expectation is over the class of the row, which has the given true probabilities. The mean of this
+    expected loss over many rows estimates the log-loss of a model, without the sampling error due to random
+    classes.
     """
     return -(np.exp(true_log_proba) * log_proba).sum(axis=1)
 

@@ -324,7 +324,7 @@ class _Reader:
         self.objects: list[Any] = []
 
     def value(self, value: Any) -> Any:
-        """Return the value with the given JSON encoding."""
+        """Decode a value from its JSON encoding."""
         if isinstance(value, list):
             return [self.value(one) for one in value]
         if not isinstance(value, dict):

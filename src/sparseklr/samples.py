@@ -1,7 +1,8 @@
 """Training data: validated rows with class codes and weights, and the distinct points among them.
 
-Equal rows are merged into one *point*, and the points are sorted by a hash of their contents. A row of weight
-2 therefore gives bit-identical results to a repeated row, and the order of the rows has no effect.
+Equal rows are merged into one *point*, and the points are sorted by a hash of their contents. Among rows of
+weight 1, a row of weight 2 is therefore equivalent to a repeated row, and the order of the rows has no
+effect.
 """
 
 from __future__ import annotations
@@ -79,8 +80,9 @@ class Observations:
     point : array of int (n,)
         Index of the distinct point to which each group belongs.
     weight : array (n, n_classes)
-        Total weight of each class in the group. A group has only one class, unless equal rows are copies of
-        one observation; a group then consists of all rows of a point.
+        Total weight of each class in the group. Usually, the rows of a group belong to a single class. If
+        equal rows are treated as copies of a single observation, however, all rows with the same features
+        form one group, and leave-one-out removes the whole group.
     count : array (n,)
         Number of observations in the group.
     """
@@ -199,11 +201,11 @@ class DistinctPoints:
         return np.searchsorted(pairs, self.point_of_row * self.weight.shape[1] + codes)
 
     def labelled(self, samples: Samples | None = None) -> tuple[Samples, np.ndarray]:
-        """Return one weighted row for each class of each point, and the indices of their points.
+        """Return a weighted row for each pair of a point and one of its classes, and the index of each point.
 
         The rows are in the order of the points. ``samples`` contains the rows from which the points were
-        made; they determine the classes and positions of the result. Without ``samples``, positions are
-        indices of points.
+        made; they determine the classes and positions of the result. Without ``samples``, the positions in
+        the result are indices of points.
         """
         point, code = np.nonzero(self.weight)
         X = self.X
@@ -225,7 +227,7 @@ class DistinctPoints:
         return replace(self, X=X, first=self.first[indices], weight=self.weight[indices], count=count)
 
     def fraction(self, fractions: np.ndarray) -> DistinctPoints:
-        """Return the points with weights and counts multiplied by ``fractions``, (n, n_classes).
+        """Return the points with weights and counts multiplied by the array ``fractions`` (n, n_classes).
 
         Points without remaining observations are dropped.
         """

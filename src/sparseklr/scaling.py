@@ -55,8 +55,8 @@ class Scaling:
     ) -> Scaling:
         """Return the scaling for weighted rows.
 
-        With ``ramps``, a feature with three to ten values becomes ramps. The logit can then have a kink at
-        each value.
+        With ``ramps``, a feature with three to ten distinct values becomes ramps. The logit can then have a
+        kink at each value.
 
         With ``ranges``, a feature with only two values, such as the indicator of a category, is divided by
         the difference of these values. Two rows of different categories then have the same distance whether

@@ -77,11 +77,11 @@ class ProductExpansion:
     slopes: Callable[[Any], Any]  # function that returns the derivative of each feature, or 1.0
 
     def outputs(self, features: Any) -> np.ndarray:
-        """Return the decision values for given features of rows, (n_rows, n_outputs)."""
+        """Return the decision values (n_rows, n_outputs) for given features of rows."""
         return self.kernel(features, self.points, self.width) @ self.coef.T + self.intercept
 
     def kernel(self, features: Any, points: Any, width: np.ndarray) -> np.ndarray:
-        """Return the kernel values, products over the given features, (n_rows, n_points)."""
+        """Return the kernel values (n_rows, n_points), which are products over the given features."""
         if not points.shape[0]:
             return np.zeros((features.shape[0], 0))
         if not self.squared:
@@ -179,7 +179,7 @@ class ProductExpansion:
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Columns of X that count as one feature."""
+    """Groups of columns of X; each group counts as one feature."""
 
     names: list[str]
     of_column: np.ndarray  # position of the group of each column

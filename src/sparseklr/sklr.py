@@ -54,11 +54,12 @@ class SKLR(KernelClassifier):
     where :math:`y_i = \pm 1` are the labels and :math:`w_i` the sample weights. The margin :math:`\lambda`
     (``lam``) makes the model sparse: if :math:`y_i f(x_i)` is well above :math:`\lambda`, row i has a
     negligible coefficient, and the model drops it (see ``bound``). The other training rows are called the
-    kept points. With ``lam=0`` the model is kernel logistic regression, which usually keeps every row. If C
-    and ``lam`` grow at a fixed ratio, f / lam approaches the decision function of a support vector machine
-    with parameter ``C / lam``. If C is fixed and ``lam`` grows, the number of kept points typically falls at
-    first, and rises again when ``C / lam`` is small. With more than two classes, either one binary problem is
-    solved for each class against the other classes, or a single problem with the softmax loss.
+    (kept) points of the model. With ``lam=0`` the model is kernel logistic regression, which usually keeps
+    every row. If C and ``lam`` grow at a fixed ratio, f / lam approaches the decision function of a support
+    vector machine with parameter ``C / lam``. If C is fixed and ``lam`` grows, the number of kept points
+    typically falls at first, and rises again when ``C / lam`` is small. With more than two classes, either
+    one binary problem is solved for each class against the other classes, or a single problem with the
+    softmax loss.
 
     The values f(x) are not logits. ``calibration`` determines how they are converted into probabilities.
     ``decision_function`` returns calibrated values instead of f(x): with two classes the logit of the
@@ -104,8 +105,9 @@ class SKLR(KernelClassifier):
 
         - ``"sigmoid"``: the probability is ``sigmoid(slope * f + intercept)`` (Platt scaling). Slope and
           intercept are fitted to values of f from stratified cross-validation with at most five folds: the
-          value of each training row comes from a model that was fitted without its fold. The final f is
-          fitted to all rows.
+          value of each training row comes from a model that was fitted without its fold. If a class has fewer
+          than two distinct rows, cross-validation is impossible; a warning is then issued, and the values of
+          the final f on the training rows are used instead. The final f is fitted to all rows.
         - ``"link"``: the probability :math:`p = \sigma(\lambda + f) / (\sigma(\lambda + f) + \sigma(\lambda -
           f))` of the second class, where :math:`\sigma` is the sigmoid. This is the probability for which f
           minimises the expected loss, so nothing is fitted. It is close to 1/2 wherever :math:`|f|` is well
@@ -122,7 +124,7 @@ class SKLR(KernelClassifier):
         Treatment of more than two classes. ``"ovr"`` solves one binary problem for each class against the
         other classes. ``"softmax"`` minimises :math:`\tfrac12\sum_k\|f_k\|^2 + C\sum_i w_i\log\sum_k
         e^{\lambda[k\ne y_i] + f_k(x_i) - f_{y_i}(x_i)}` in one problem. All classes share the kept points, so
-        the model keeps fewer points than with ``"ovr"``.
+        the model has fewer points than with ``"ovr"``.
     cache_size : float or "auto", default="auto"
         Memory for rows of the kernel matrix in MB. ``"auto"`` means 8 MB for each feature, but at least 64 MB
         and at most 256 MB. With sparse data or more than 64 features, ``"auto"`` means 2 GB. Above 64 MB, the
@@ -320,7 +322,7 @@ class SKLR(KernelClassifier):
         return solved, fit_vector_scaling(solver, solved) if self.calibration == "sigmoid" else None
 
     def _start(self, samples: Samples) -> np.ndarray | None:
-        """Return the coefficients of the last fit for ``samples``, (n_outputs, n); None for a cold start."""
+        """Return the last fit's coefficients (n_outputs, n) for ``samples``; None for a cold start."""
         if not self.warm_start or getattr(self, "n_samples_fit_", None) != samples.n_samples:
             return None
         coef = np.zeros((len(self.dual_coef_), samples.n_samples))
@@ -347,7 +349,7 @@ class SKLR(KernelClassifier):
     # -- probabilities ----------------------------------------------------------------------------
 
     def _outputs(self, X: Any) -> np.ndarray:
-        """Return the logits of the one-vs-rest probabilities, or softmax scores, (n_queries, n_outputs)."""
+        """Return an array (n_queries, n_outputs): logits of one-vs-rest probabilities, or softmax scores."""
         f = super()._outputs(X)
         if self.calibration_ == "link" and self.link_ == ONE_VS_REST:
             return link(f, self.lam_)

@@ -451,7 +451,7 @@ class _Evaluation(NamedTuple):
     done: Callable[[], None]  # called after each candidate
 
     def __call__(self, fold: _Fold, *, check_saturation: bool) -> np.ndarray:
-        """Return the measurements of all candidates, (n_candidates, len(_MEASURES))."""
+        """Return the measurements of all candidates as an array (n_candidates, len(_MEASURES))."""
         by_sign = response_of(self.scorer) in ("predict", "decision_function")
         template = self.template
         if by_sign and template.calibration in (None, "link") and template.multi_class == "ovr":

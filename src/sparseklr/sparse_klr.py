@@ -1,4 +1,4 @@
-"""SparseKLR: S-KLR selects a few training points, and a penalised likelihood refits their coefficients."""
+"""SparseKLR: S-KLR selects a few training rows, and a penalised likelihood refits their coefficients."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ _STEPS_PER_ROW, _LEAST_ROWS = 100, 10_000
 
 
 class SparseKLR(FamiliarityMixin, HeldOutMixin, KernelClassifier):
-    r"""Sparse kernel logistic regression: class probabilities from a few training points.
+    r"""Sparse kernel logistic regression: class probabilities from a few training rows.
 
     The model is a kernel logistic regression :math:`f(x) = \sum_b \beta_b k(x_b, x) + c`, in which only a few
     training rows :math:`x_b`, the kept points, have a coefficient. For two classes, f(x) is the logit of the
@@ -151,7 +151,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, KernelClassifier):
         KL(p || q) over the training rows must not exceed ``prune`` times the standard error of
         ``loo_log_loss_``. The divergence is computed without recalibration, with recalibration, and with
         recalibrated values of f that are shrunk until the training loss equals the leave-one-out loss; the
-        largest of the three values counts. A larger ``prune`` keeps fewer points, up to a limit: if the
+        largest of the three values counts. A larger ``prune`` leaves fewer points, up to a limit: if the
         training loss would exceed ``loo_log_loss_`` by more than one standard error, which may happen with
         values above 1, this step is undone. With 0, this step drops points only to satisfy ``max_points``.
         The model may still have fewer points than were selected (``n_selected_``), because the refit drops
@@ -260,12 +260,14 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, KernelClassifier):
     Notes
     -----
     Multiplying all weights by a common factor has no effect. Among rows of weight 1, a row of weight 2 is
-    equivalent to a repeated row, up to rounding. The order of the rows has no effect either. A warning is
+    equivalent to a repeated row (up to rounding). The order of the rows has no effect either. A warning is
     issued if the leave-one-out loss is not below the loss of the class fractions; with ``C="auto"`` and at
-    least two observations of each class, the model then predicts the class fractions. A warning is also
-    issued if the training loss exceeds the leave-one-out loss by more than one standard error. The pages "The
-    refit" and "Choosing the kernel" of the documentation describe the choice of C, of the kernel and of the
-    points on which C is chosen.
+    least two observations of each class, the model then predicts the class fractions. If the training loss
+    exceeds the leave-one-out loss by more than one standard error, the coefficients are also refitted without
+    recalibration and pruning, and the model with the smaller training loss is kept. A warning is issued if
+    the training loss of this model still exceeds the leave-one-out loss by more than one standard error. The
+    pages "The refit" and "Choosing the kernel" of the documentation describe the choice of C, of the kernel
+    and of the points on which C is chosen.
 
     References
     ----------
@@ -636,7 +638,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, KernelClassifier):
         return np.exp(self._log_proba(self._outputs(X) * moderation(variance, usual)[:, None]))
 
     def _variances(self, X: Any) -> np.ndarray:
-        """Return the posterior variance of every output, (n_queries, n_outputs)."""
+        """Return the posterior variances of the outputs as an array of shape (n_queries, n_outputs)."""
         rows = self._checked(X)
         if not hasattr(self, "_posteriors_"):
             raise AttributeError("keep_prediction_only() dropped the posterior; fit the model again.")

@@ -299,7 +299,7 @@ def test_output_that_cannot_be_written(
 ) -> None:
     argv = ["fit", home / "data.csv", "--target", "kind", "--model", "sparse", "-o"]
     fails([*argv, tmp_path / "no" / "m.sklr"], "does not exist")
-    fails([*argv, tmp_path, "--force"], "not a file")
+    fails([*argv, tmp_path, "--force"], "not a regular file")
     (tmp_path / "m.sklr").write_text("precious")
     fails([*argv, tmp_path / "m.sklr"], "m.sklr", "exists", "--force")
     predict = ["predict", home / "model.sklr", home / "data.csv", "-o"]

@@ -119,7 +119,7 @@ def test_evaluate(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert found["roc_auc"] > 0.85
     assert main(["evaluate", str(home / "model.sklr"), str(home / "test.parquet")]) == 0
     shown = capsys.readouterr().out
-    assert all(text in shown for text in ("Accuracy", "ROC AUC", "Log-loss", "Brier", "ECE", "Points kept"))
+    assert all(text in shown for text in ("Accuracy", "ROC AUC", "Log-loss", "Brier", "ECE", "Points"))
 
 
 def test_evaluate_with_weights_and_one_class(

@@ -185,7 +185,7 @@ def test_errors_for_options_that_cannot_be_streamed(parts, model, tmp_path, caps
         (["fit", "-", *compact, "--memory", "1GB", *output], "standard input can be read only once"),
         (
             ["fit", data, *compact, "--categorical", "x0", *output],
-            "--categorical is not available for a fit that reads in blocks",
+            "--categorical is not available when the data are read in blocks",
         ),
         (["fit", data, "--model", "compact", *output], "--target is required"),
         (["fit", data, *compact, "--memory", "much", *output], "expected a size such as 500MB"),

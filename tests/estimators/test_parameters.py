@@ -273,5 +273,5 @@ def test_a_path_is_printed_in_a_few_lines(moons) -> None:
     text = repr(path)
     assert text == str(path)
     assert len(text.splitlines()) <= 5
-    assert "3 values of C (1 to 100) and 2 of lam (0 to 1) on 120 training points" in text
+    assert "3 values of C (1 to 100) and 2 of lam (0 to 1) on 120 training rows" in text
     assert "relative duality gap: at most" in text

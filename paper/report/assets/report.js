@@ -21,7 +21,7 @@ figure("accuracy-sparsity", {
       ours.tip = [
         set === "mean" ? `${method}, mean over ${sets} sets` : `${method} on ${set}`,
         `accuracy ${fixed(accuracy)}${known(error) ? ` ± ${fixed(error)}` : ""}`,
-        `${percent(share)} of the points kept`,
+        `${percent(share)} of the rows kept`,
         ...(known(loss) ? [`log-loss ${fixed(loss)}`] : []),
         known(theirs) ? `paper: ${fixed(theirs)} with ${percent(kept)}` : "not in the paper",
       ];
@@ -29,7 +29,7 @@ figure("accuracy-sparsity", {
       const caption = set === "mean" && sets < most ? `${method} (${sets} of ${most} sets)` : method;
       return { ...style, label: true, caption, points: paper && known(theirs) ? [ours, printed] : [ours] };
     });
-    const x = { kind: "sqrt", label: "fraction of the training points kept", domain: [0, 1], format: (v) => `${Number((100 * v).toPrecision(2))}%` };
+    const x = { kind: "sqrt", label: "fraction of the training rows kept", domain: [0, 1], format: (v) => `${Number((100 * v).toPrecision(2))}%` };
     return { panels: [{ x, y: { label: "test accuracy", format: (v) => v.toFixed(2) }, series, height: 460 }], legend: methods.map(look), table };
   },
 });
@@ -51,7 +51,7 @@ figure("grid", {
       return {
         title: `${name}: ${share ? "fraction kept" : "accuracy"}`, series, compact: many, height: many ? 190 : 340,
         x: { label: "λ / C", domain: [0, 1] },
-        y: { label: share ? "fraction of points kept" : "test accuracy", format: (v) => v.toFixed(2), ...(share ? { domain: [0, 1.02] } : {}) },
+        y: { label: share ? "fraction of rows kept" : "test accuracy", format: (v) => v.toFixed(2), ...(share ? { domain: [0, 1.02] } : {}) },
       };
     }));
     return { panels, legend: style, table };

@@ -121,7 +121,7 @@ def _check_size(unpacked: int, packed: int, name: str, max_bytes: int | None) ->
     if unpacked > (free := available_memory() // LIMITS.copies):
         raise ModelFileError(
             f"{name}: the file was not loaded, because it would unpack to {unpacked >> 20} MB, and the "
-            f"available memory suffices only for {free >> 20} MB"
+            f"available memory suffices for only {free >> 20} MB"
         )
 
 

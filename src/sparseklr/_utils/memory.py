@@ -49,10 +49,10 @@ def available_memory(root: str | Path = "/") -> int:
 
 
 def _memory_groups(root: Path) -> Iterator[tuple[Path, str, str, str]]:
-    """Yield each control group directory whose memory limit applies to this process, with three names.
+    """Yield each control group directory whose memory limit applies to this process, with names of its files.
 
-    The first name is that of the file with the limit, and the second that of the file with the usage. The
-    third is the prefix of the page-cache statistics that include child groups. Inside a container, the path
+    The first name is that of the file with the limit, and the second that of the file with the usage. A third
+    string is the prefix of the page-cache statistics that include child groups. Inside a container, the path
     of the control group may refer to the host, so all directories up to the mounted root are considered.
     """
     mounted = root / "sys/fs/cgroup"

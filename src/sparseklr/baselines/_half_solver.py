@@ -361,7 +361,7 @@ class HalfSolver:
     def _coordinate_models(
         self, C: float, among: Array, columns: Array, metric: _Metric
     ) -> _CoordinateModels:
-        """Return quadratic models of the loss along single coordinates, if support and intercept adapt.
+        """Return quadratic models of the loss along coordinates, minimised over support and intercept.
 
         The curvature of such a model is a Schur complement. If kernel columns are similar, it is much smaller
         than the second derivative of the loss with a fixed support.

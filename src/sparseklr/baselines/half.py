@@ -82,16 +82,16 @@ class HalfKLR(KernelClassifier):
     ----------
     classes_ : array (n_classes,)
     support_ : array (n_kept,)
-        Indices of the training points with a non-zero coefficient.
+        Indices of the training rows with a non-zero coefficient.
     support_vectors_ : array or CSR (n_kept, n_features)
-        Training points with a non-zero coefficient; for ``kernel="precomputed"``, the kernel matrix among
+        Training rows with a non-zero coefficient; for ``kernel="precomputed"``, the kernel matrix among
         them.
     dual_coef_ : array (n_outputs, n_kept)
         Non-zero coefficients beta: one row for two classes, otherwise one row per class.
     intercept_ : array (n_outputs,)
         Intercepts b.
     n_support_ : array (n_classes,)
-        Number of training points of each class with a non-zero coefficient.
+        Number of training rows of each class with a non-zero coefficient.
     n_iter_ : int
         Total number of iterations.
     objective_path_ : list of n_outputs arrays
@@ -240,8 +240,8 @@ class HalfKLR(KernelClassifier):
     def _solve_one(self, solver: HalfSolver, progress: ProgressBar) -> Convergence:
         """Solve one binary problem; the objective in the result is in the original units.
 
-        The solver works with the kernel divided by u. With coefficients multiplied by u and C multiplied by
-        sqrt(u), the objective is multiplied by sqrt(u), so the minimiser is the same.
+        The solver divides the kernel by u = ``solver.unit``. With coefficients multiplied by u and C
+        multiplied by sqrt(u), the objective is multiplied by sqrt(u), so the minimiser is the same.
         """
         root, callback = float(np.sqrt(solver.unit)), progress if self.verbose else None
         loss_weights(float(self.C), solver.points.weight, root)  # raises if out of range

@@ -1,4 +1,4 @@
-"""Import Vector Machine: kernel logistic regression on a greedily selected subset of the training points."""
+"""Import Vector Machine: kernel logistic regression on a greedily selected subset of the training rows."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ EPS, TINY = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).tiny)
 
 
 class ImportVectorMachine(KernelClassifier):
-    r"""Import Vector Machine: kernel logistic regression on a few greedily selected training points.
+    r"""Import Vector Machine: kernel logistic regression on a few greedily selected training rows.
 
-    The selected points are called import vectors. The estimator minimises over their coefficients
+    The selected rows are called import vectors. The estimator minimises over their coefficients
     :math:`\beta` and the intercept b, and greedily over the set S of import vectors, the objective
 
     .. math:: \tfrac12 \beta^\top K_{SS}\, \beta + C \sum_i c_i \log(1 + e^{-y_i f(x_i)}),
@@ -68,7 +68,7 @@ class ImportVectorMachine(KernelClassifier):
     epsilon : float, default=1e-3
         The search stops when the last ``delta_k`` import vectors lowered the objective by less than the
         fraction ``epsilon``. With 0, it continues to ``max_points``, or until the import vectors span all
-        training points in the feature space of the kernel.
+        training rows in the feature space of the kernel.
     delta_k : int, default=3
         Number of import vectors in the stopping rule; 1 in Zhu and Hastie (2005).
     max_points : int or None, default=None
@@ -241,7 +241,7 @@ class ImportVectorMachine(KernelClassifier):
         }
 
     def _search(self, machine: Machine, progress: ProgressBar) -> list[float]:
-        """Add import vectors until the stopping rule is met; return the objective for each number of them."""
+        """Add import vectors until the stopping rule is met; return the objectives for 0, 1, ... of them."""
         random = check_random_state(self.random_state)
         converged = self.update == "converged"
         limit = min(self.max_points or len(machine.points), len(machine.points))
@@ -417,9 +417,9 @@ class Machine:
     def join(self, candidates: Array, rounds: int) -> None:
         """Add the candidate with the lowest objective after ``rounds`` Newton steps from the current model.
 
-        The steps of all c candidates are computed together. Each candidate has its own weights w
-        (n_outputs, q, c) and a weight v (n_outputs, c) of the additional column. The Hessian is that of the
-        current model, bordered by the additional column.
+        The steps of all c candidates are computed together. ``w`` (n_outputs, q, c) contains the weights of
+        the q current columns for each candidate, and ``v`` (n_outputs, c) the weight of its additional
+        column. The Hessian is that of the current model, bordered by the additional column.
         """
         phi, _ = self.whiten(candidates)
         HU, schur = self.bordered(phi)
@@ -534,7 +534,8 @@ def _centred(step: Array) -> Array:
     """Return a step in the weights (n_outputs, ...) without the component that all outputs share.
 
     The softmax loss does not depend on this component, and the penalty is smallest without it. The diagonal
-    blocks of the Hessian overestimate the curvature along this component, because the loss has none.
+    blocks of the Hessian overestimate the curvature along this component, because the loss is constant along
+    it.
     """
     return step if len(step) == 1 else step - step.mean(axis=0)
 

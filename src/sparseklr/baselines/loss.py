@@ -36,7 +36,7 @@ def cross_entropies(target: Any, f: Array, other: Any = None) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class LogisticLoss:
-    r"""Weighted negative log-likelihood as a function of the outputs F, an array (n_outputs, n, ...).
+    r"""Weighted negative log-likelihood as a function of the array F (n_outputs, n, ...) of outputs.
 
     .. math:: \sum_i m_i A(F_i) - \sum_i t_i^\top F_i
 
@@ -58,14 +58,14 @@ class LogisticLoss:
 
     @classmethod
     def of(cls, weight: Array) -> LogisticLoss:
-        """Return the loss for weights (n_classes, n); two classes have one output, for the second class."""
+        """Return the loss for weights (n_classes, n); with two classes, the output is for the second."""
         if len(weight) == 2:
             return cls(weight[1:], weight[:1])
         return cls(weight, _sum_over_others(weight))
 
     @property
     def total(self) -> Array:
-        """The weight m of each point, an array (n,)."""
+        """The weight m of each point, as an array of shape (n,)."""
         return self.target[0] + self.other[0]
 
     def value(self, F: Array) -> Any:
@@ -123,7 +123,7 @@ class Derivatives:
         return self.total * self.P * self.Q
 
     def curved(self, D: Array) -> Array:
-        """Return the product of the Hessian and D, an array in the shape of the outputs."""
+        """Return the product of the Hessian and D; D and the product have the shape of the outputs."""
         if len(D) == 1:
             return self.curvature * D
         return self.total * self.P * (self.Q * D - _sum_over_others(self.P * D))

@@ -30,21 +30,21 @@ class ThresholdedKLR(KernelClassifier):
     .. math:: \min_f \tfrac12\|f\|^2 + C \sum_i c_i \log(1 + e^{-y_i f(x_i)}),
               \qquad f(x) = \sum_j \alpha_j y_j k(x_j, x) + b
 
-    with sample weights :math:`c_i` and keeps only the points with the largest dual variables
-    :math:`\alpha_j`, which lie near the decision boundary or on its wrong side. The coefficients of these
-    points and b stay unchanged. With ``retrain=True``, they are fitted again to the kept points alone.
+    with sample weights :math:`c_i` and keeps only the rows with the largest dual variables :math:`\alpha_j`,
+    which lie near the decision boundary or on its wrong side. The coefficients of these rows and b stay
+    unchanged. With ``retrain=True``, they are fitted again to the kept rows alone.
 
     Parameters
     ----------
     C : float, default=100
         Weight of the loss.
     n_points : int or None, default=None
-        Number of points to keep.
+        Number of training rows to keep.
     threshold : float or None, default=None
-        Alternative to ``n_points``: points whose dual variable is larger than the threshold are kept. If both
+        Alternative to ``n_points``: rows whose dual variable is larger than the threshold are kept. If both
         parameters are None, the threshold is 1e-5; the paper treats smaller dual variables as zero.
     retrain : bool, default=False
-        Whether to fit the model again to the kept points.
+        Whether to fit the model again to the kept rows.
     kernel : {"rbf", "linear", "poly", "laplacian", "sigmoid", "precomputed"} or callable, default="rbf"
     gamma : "scale" or float, default="scale"
     degree, coef0 : float, default=3, 0
@@ -64,17 +64,17 @@ class ThresholdedKLR(KernelClassifier):
     ----------
     classes_ : array (n_classes,)
     support_ : array (n_kept,)
-        Indices of the kept training points.
+        Indices of the kept training rows.
     support_vectors_ : array or CSR (n_kept, n_features)
-        The kept training points.
+        The kept training rows.
     dual_coef_ : array (n_outputs, n_kept)
         Coefficients :math:`\alpha_j y_j`: one row for two classes, otherwise one row per class.
     intercept_ : array (n_outputs,)
         Intercepts b.
     n_support_ : array (n_classes,)
-        Number of kept points of each class.
+        Number of kept rows of each class.
     threshold_ : float
-        Largest dual variable of a dropped point; 0 if no point was dropped.
+        Largest dual variable of a dropped row; 0 if no row was dropped.
     converged_ : bool
         Whether every binary problem was solved to ``tol``; otherwise a ConvergenceWarning is issued.
     n_iter_ : int
@@ -187,7 +187,7 @@ class ThresholdedKLR(KernelClassifier):
         }
 
     def _kept(self, importance: np.ndarray) -> np.ndarray:
-        """Return the sorted indices of the points to keep; the first of equally important points are kept."""
+        """Return the sorted indices of the rows to keep; the first of equally important rows are kept."""
         if self.n_points is not None:
             return np.sort(np.argsort(-importance, kind="stable")[: self.n_points])
         threshold = PAPER_THRESHOLD if self.threshold is None else self.threshold

@@ -91,7 +91,7 @@ def check_output(path: str, force: bool) -> Path:
     if _is_stream(output):
         return output
     if output.exists() and not output.is_file():
-        raise CliError(f"--output {path}: the path exists and is not a file")
+        raise CliError(f"--output {path}: the path exists but is not a regular file")
     if output.exists() and not force:
         raise CliError(f"--output {path}: the file exists; use --force to overwrite it")
     if not output.parent.is_dir():
@@ -134,7 +134,7 @@ def output_of(args: Namespace) -> Any:
     """
     if args.output is None:
         if args.data == "-" or set("*?[") & set(Path(args.data).stem):
-            raise CliError(f"--output: {args.data!r} gives no name for the model file; use -o FILE")
+            raise CliError(f"--output: no model file name can be derived from {args.data!r}; use -o FILE")
         args.output = f"{Path(args.data).stem}.sklr"
     if args.output == "-" and args.json:
         raise CliError("--output - and --json both write to standard output; use only one of them")

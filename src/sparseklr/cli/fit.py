@@ -90,7 +90,7 @@ def train(args: Namespace, given: str | None) -> tuple[Any, Dataset, dict[str, A
     """Return the fitted pipeline, its training rows, a summary of the fit, and further metadata.
 
     ``given`` is the name of the model to fit. If it is None, all models are compared, and the smallest one
-    that is nearly as good as the best is fitted.
+    whose log-loss is within one standard error of the lowest is fitted.
     """
     from sklearn.pipeline import Pipeline
 

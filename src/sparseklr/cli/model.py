@@ -1,4 +1,4 @@
-"""Model files: loading and saving, predictions, evaluation and explanations of a loaded model."""
+"""Loading and saving of model files; prediction, evaluation and explanation with a loaded model."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ class Model:
     # -- explanations -------------------------------------------------------------------------
 
     def predict_p_values(self, rows: Dataset) -> np.ndarray:
-        """Return conformal p-values (n_rows, n_classes); raise an error if the model does not have them."""
+        """Return conformal p-values (n_rows, n_classes); raise an error if the model cannot provide them."""
         if held_out := self.metadata.get("held_out"):
             log_proba = np.log(np.maximum(self.predict_proba(rows), 1e-300))
             return HeldOutProbabilities(**held_out).p_values(log_proba, by_class=False)
@@ -275,7 +275,10 @@ class Model:
     def _by_columns(
         self, X: Any, label: Any, groups: dict[str, list[int]] | None
     ) -> tuple[list[str], np.ndarray, np.ndarray, float]:
-        """Return the names, values and Shapley values of the columns for one row, and the mean log-odds."""
+        """Return names, values and Shapley values of the columns for one row.
+
+        The last result is the base value, the mean log-odds over the reference rows.
+        """
         if not self.is_linear:
             found = self.estimator.explain(X, by="features", groups=groups)
             _, values, base = found.of_row(0, label)

@@ -163,7 +163,7 @@ def add_labels(parser: Parser, target_help: str) -> None:
 
 
 def add_reading(parser: Parser) -> None:
-    """Add the options for the format of DATA; settings that are not given are detected."""
+    """Add the options for the format of DATA; the command detects any setting that the user does not give."""
     group = parser.add_argument_group("reading")
     group.add_argument(
         "--format",

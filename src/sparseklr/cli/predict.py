@@ -152,7 +152,7 @@ def _write_table(
         kept = list(frame.columns) if args.keep else _identifiers(args, model, list(frame.columns))
         if twice := [name for name in kept if name in result.columns]:
             raise CliError(
-                f"{args.data}: column {twice[0]!r} has the name of a column of the predictions; rename it"
+                f"{args.data}: column {twice[0]!r} has the same name as an output column; rename it"
             )
         result = pd.concat([frame[kept].reset_index(drop=True), result], axis=1)
     with writing(output) as temporary:

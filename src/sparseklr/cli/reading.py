@@ -102,7 +102,7 @@ class Dataset:
         return None if self.n_all in (None, n) else f"a uniform sample of {n} of the {self.n_all} rows"
 
     def take(self, indices: np.ndarray) -> Dataset:
-        """Return the data set with only the rows at some positions."""
+        """Return a data set that contains only the rows at the given positions."""
         return replace(
             self,
             X=self.X.iloc[indices] if hasattr(self.X, "iloc") else self.X[indices],
@@ -354,7 +354,7 @@ def _read_svmlight(
     """Return the rows of an svmlight file.
 
     For new data, ``one_based`` and ``n_features`` are those of the training file. For the training file, they
-    are None and detected.
+    are None and are detected.
     """
     from sklearn.datasets import load_svmlight_file
 
@@ -418,7 +418,7 @@ def read_training(args: Namespace) -> Dataset:
 
 
 def _with_class(table: Table, target: str) -> Table:
-    """Return the rows of a table that have a class, which excludes totals, and a note on the others."""
+    """Return the rows of a table that have a class (rows with totals do not), and a note on the others."""
     _check_column(list(table.frame.columns), target, "--target")
     try:
         filled = read_cells(table.frame[target], target, table.na).codes >= 0

@@ -194,7 +194,7 @@ def _cards(found: dict[str, Any]) -> str:
 def _measures(models: Sequence[ReportedModel], measures: list[dict[str, Any]]) -> str:
     """Return an HTML table of the measures of several models, with the best values in bold."""
     lines = []
-    for key, (label, form) in {**MEASURES, "n_points": ("Points kept", "d")}.items():
+    for key, (label, form) in {**MEASURES, "n_points": ("Points", "d")}.items():
         values = [found[key] for found in measures]
         known = [value for value in values if value is not None]
         best = max(known) if key in ("accuracy", "roc_auc") else min(known, default=None)
@@ -352,7 +352,7 @@ def _model_facts(entry: ReportedModel) -> dict[str, str]:
         "columns": kinds_in_words((training.get("columns") or {}).values()),
         "features": str(getattr(estimator, "n_features_in_", "")),
         "kernel": str(getattr(estimator, "kernel", "")),
-        "points kept": None if points is None else str(points.shape[1]),
+        "points": None if points is None else str(points.shape[1]),
         **losses,
         "written": time_in_words(metadata["created"]),
         "with": ", ".join(f"{name} {version}" for name, version in metadata["versions"].items()),

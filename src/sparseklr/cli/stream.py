@@ -51,7 +51,7 @@ def is_streamed(args: Namespace) -> bool:
     for name in ("categorical", "number", "date", "na", "encoding", "test_size"):
         if getattr(args, name):
             raise CliError(
-                f"--{name.replace('_', '-')} is not available for a fit that reads in blocks ({what})"
+                f"--{name.replace('_', '-')} is not available when the data are read in blocks ({what})"
             )
     if args.target is None:
         raise CliError("--target is required: the name of the column that contains the classes")

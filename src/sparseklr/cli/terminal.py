@@ -129,7 +129,7 @@ def fit_lines(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
         rows.append(("Features used", str(summary["n_features_used"])))
     rows.append(("Classes", listing(summary["classes"], most=6)))
     if summary["n_points"] is not None:
-        rows.append(("Points kept", _points(summary["n_points"], summary.get("points_fraction"))))
+        rows.append(("Points", _points(summary["n_points"], summary.get("points_fraction"))))
     rows += losses_in_words(summary).items()
     for key, (label, form) in QUALITY.items():
         if summary.get(key) is not None:
@@ -172,7 +172,7 @@ def show_measures(found: Mapping[str, Any], title: str, stderr: bool = False) ->
         (label, format(found[key], form)) for key, (label, form) in MEASURES.items() if found[key] is not None
     ]
     if found["n_points"] is not None:
-        rows.append(("Points kept", _points(found["n_points"], found["points_fraction"])))
+        rows.append(("Points", _points(found["n_points"], found["points_fraction"])))
     show_table(title, ("", ""), rows, stderr=stderr)
     classes = [str(label) for label in found["classes"]]
     counts = [

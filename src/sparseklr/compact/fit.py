@@ -212,7 +212,7 @@ def _validated_plan(search: SizeSearch, settings: CompactSettings) -> tuple[Plan
 def _fit_all_rows(
     rows: LabelledRows, settings: CompactSettings, plan: Plan, stages: list[Stage], chosen: Stage | None
 ) -> CompactFit:
-    """Fit a model to all rows according to a plan."""
+    """Fit the final model to all rows with the settings in ``plan``."""
     with ordered_threads(1):  # one thread, because rounding errors of BLAS depend on the number of threads
         fit = AllRows(rows, plan, shared=settings.shared, threads=settings.threads)
         best = fit.fitted()
@@ -256,7 +256,7 @@ class AllRows:
         return self._solved(Candidate(features, model, n_iter=n_iter))
 
     def fitted(self) -> Candidate:
-        """Return the model fitted from scratch, or a model of the folds if it has a lower objective.
+        """Return the model fitted from scratch or, if its objective is too high, an improved fold model.
 
         The model from scratch is returned if its objective on all rows is at most the median of the
         objectives of the fold models. Otherwise the points of the best fold model are optimised further on

@@ -91,7 +91,7 @@ class CompactModel:
         return total
 
     def outputs(self, rows: _core.CompactRows, threads: int = 1) -> np.ndarray:
-        """Return the decision values of every row, (n_rows, n_outputs)."""
+        """Return the decision values of all rows as an array of shape (n_rows, n_outputs)."""
         return rows.decision(*self.parts(), threads)
 
 

@@ -231,7 +231,7 @@ def _unit(x: np.ndarray) -> np.ndarray:
 
 
 def by_point(rows: LabelledRows, observations: Observations) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the distinct rows, and their weights and observation counts, (n_points, n_classes)."""
+    """Return the distinct rows, and their weights and observation counts (n_points, n_classes)."""
     first = np.flatnonzero(np.append(True, np.diff(observations.point)))
     shape = observations.n_points, rows.n_classes
     weight, count = np.zeros(shape), np.zeros(shape, dtype=np.int64)

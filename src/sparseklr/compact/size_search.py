@@ -375,10 +375,11 @@ class SizeSearch:
         return min(first, self._moved_further(each, folds, moved, C), key=lambda stage: stage.loss)
 
     def _fit_expensive(self, each: Map, size: int, last: Stage, widths: list[np.ndarray]) -> Stage | None:
-        """Return the stage of one size, as :meth:`fit_size` does; None if the first fold does not support it.
+        """Return the stage of one size, as :meth:`fit_size` does; None if fold 1 does not support it.
 
-        Up to ``many_points``, its loss may be higher by one standard error of the difference. Above, it must
-        be lower by the fraction ``many_points_gain``.
+        The validation loss of fold 1 is compared with that of the previous size. Up to ``many_points``
+        points, it may exceed the previous loss by one standard error of the difference. With more points, it
+        must be below the previous loss by the fraction ``many_points_gain``.
         """
         C, (first, *others) = last.C, self.folds
         starts = [first.start(widths[0], size, C)]
@@ -425,7 +426,7 @@ class SizeSearch:
         return min(trials, key=lambda stage: stage.loss)
 
     def _neighbours(self, C: float) -> list[float]:
-        """Return the other values of C to try; the list is empty if the user has given C."""
+        """Return a smaller and a larger value of C to try; the list is empty if the user has set C."""
         if self.settings.C:
             return []
         values = (C / SEARCH.C_factor, C * SEARCH.C_factor)

@@ -10,7 +10,8 @@ limits :math:`C_i`:
 - the slack :math:`\rho` in the primal problem of the paper equals :math:`\lambda`;
 - above a computable margin, all dual variables of the minority class are at their upper bounds
   (:func:`saturation_bound`);
-- the kept points are the training points with :math:`y_i f(x_i)` below a threshold (:func:`support_band`).
+- the points of the model are the training rows with :math:`y_i f(x_i)` below a threshold
+  (:func:`support_band`).
 
 **The nu form.** The sparse primal problem of the paper has a parameter :math:`\nu` and optimises the margin
 :math:`\rho`:
@@ -40,8 +41,8 @@ from ..kernels import RowSource
 from .problem import DualProblem, labels_and_boxes
 from .smo import BOUND_FRACTION, Callback, Settings, Solution, solve_above_bound, solve_dual
 
-# Up to this number of operations, :func:`saturation_bound` considers every pair of a minority point and a
-# majority point. The number of operations is the number of pairs times the number of all points.
+# Up to this number of operations, :func:`saturation_bound` considers every pair of a minority row and a
+# majority row. The number of operations is the number of pairs times the number of all rows.
 _PAIRWISE = 300_000_000
 
 
@@ -66,13 +67,13 @@ def support_band(C: Any, lam: float, bound: Any = None) -> tuple[Any, Any]:
     r"""Return the interval of :math:`y_i f(x_i)` in which dual variables lie strictly between their bounds.
 
     At the optimum with the bounds :math:`b \le \alpha_i \le C - b` and :math:`w = \log\frac{C - b}{b}`, the
-    dual variable of a training point is
+    dual variable of a training row is
 
     - at its upper bound if :math:`y_i f(x_i) \le \lambda - w`,
     - strictly between its bounds if :math:`\lambda - w < y_i f(x_i) < \lambda + w`,
-    - at its lower bound if :math:`y_i f(x_i) \ge \lambda + w`. The model then drops the point.
+    - at its lower bound if :math:`y_i f(x_i) \ge \lambda + w`. The model then drops the row.
 
-    The kept points are therefore exactly the points with :math:`y_i f(x_i) < \lambda + w`.
+    The points of the model are therefore exactly the rows with :math:`y_i f(x_i) < \lambda + w`.
 
     Parameters
     ----------
@@ -97,7 +98,7 @@ def support_band(C: Any, lam: float, bound: Any = None) -> tuple[Any, Any]:
     bound. The result follows because the logit is increasing and :math:`\operatorname{logit}(b / C) = -w`.
 
     For large :math:`\lambda`, :math:`f / \lambda` tends to the decision function of a support vector machine
-    with parameter :math:`C / \lambda`. S-KLR then keeps the support vectors of this machine, and the points
+    with parameter :math:`C / \lambda`. S-KLR then keeps the support vectors of this machine, and the rows
     whose margin in this machine lies between 1 and :math:`1 + w / \lambda`.
 
     References
@@ -135,7 +136,7 @@ def saturation_bound(
     r"""Return a margin above which every dual variable of the minority class is at its upper bound.
 
     For every ``lam`` at or above this margin, :math:`\alpha_i(\lambda) \ge C_i - \gamma_i` with
-    ``gamma_i = tol * C_i / C`` for each point i of the minority class M. This is the class with the smaller
+    ``gamma_i = tol * C_i / C`` for each row i of the minority class M. This is the class with the smaller
     sum of :math:`C_i`; if the sums are equal, the statement holds for both classes. A larger margin then
     changes only the intercept.
 
@@ -150,7 +151,7 @@ def saturation_bound(
     tol : float, optional
         The gamma of the paper, below C; ``1e-5 * C`` by default.
     sample_weight : array (n,), optional
-        Non-negative weights; ``C_i = C * sample_weight_i``. Points of weight 0 are ignored.
+        Non-negative weights; ``C_i = C * sample_weight_i``. Rows of weight 0 are ignored.
 
     Returns
     -------
@@ -158,7 +159,7 @@ def saturation_bound(
 
     Notes
     -----
-    Suppose that :math:`\alpha_i < C_i - \gamma_i` for some i in M. Let j be any point of the majority class
+    Suppose that :math:`\alpha_i < C_i - \gamma_i` for some i in M. Let j be any row of the majority class
     N. Adding the stationarity conditions of i and j, in which the intercept cancels, gives
 
     .. math:: \operatorname{logit}(\alpha_j/C_j) \ge 2\lambda - \operatorname{logit}(1-\gamma/C)
@@ -177,7 +178,7 @@ def saturation_bound(
     .. math:: \sum_{j \in N} C_j\, \sigma(2\lambda - \operatorname{logit}(1-\gamma/C) - P_{ij})
               = \sum_{k \in M} C_k - \min_k \gamma_k .
 
-    Computing :math:`P_{ij}` for all pairs costs :math:`O(n^3)`. Above about 1000 points, :math:`K_{jk}` and
+    Computing :math:`P_{ij}` for all pairs costs :math:`O(n^3)`. Above about 1000 rows, :math:`K_{jk}` and
     :math:`K_{ik}` in the differences are replaced by their minima over j and over i. This gives a larger
     bound at a cost of :math:`O(n^2)`.
 
@@ -231,9 +232,9 @@ def _one_sided_bound(K: np.ndarray, box: np.ndarray, minority: np.ndarray, gamma
 
 
 def _loads(K: np.ndarray, box: np.ndarray, few: np.ndarray, many: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield the bounds :math:`P_{ij}` of :func:`saturation_bound`, as arrays over the majority points j.
+    """Yield the bounds :math:`P_{ij}` of :func:`saturation_bound`, as arrays over the majority rows j.
 
-    There is one array for each minority point i, or a single array of larger bounds that holds for all i.
+    There is one array for each minority row i, or a single array of larger bounds that holds for all i.
     """
     total = box[few].sum()
     to_few, to_many = K[np.ix_(many, few)], K[np.ix_(many, many)]

@@ -24,18 +24,18 @@ class BinarySolutions:
 
     @property
     def coef(self) -> np.ndarray:
-        """Coefficients ``alpha * y``, (n_problems, n_rows)."""
+        """Coefficients ``alpha * y`` as an array of shape (n_problems, n_rows)."""
         pairs = zip(self.problems, self.solutions, strict=True)
         return np.array([solution.alpha * problem.y for problem, solution in pairs])
 
     @property
     def intercept(self) -> np.ndarray:
-        """Intercepts, (n_problems,)."""
+        """Intercepts as an array of shape (n_problems,)."""
         return np.array([solution.intercept for solution in self.solutions])
 
     @property
     def margins(self) -> np.ndarray:
-        """The margin lam of every problem, (n_problems,)."""
+        """The margins lam of the problems as an array of shape (n_problems,)."""
         return np.array([problem.lam for problem in self.problems])
 
     @property

@@ -63,40 +63,40 @@ class KLRPath:
         return (
             f"KLRPath of {len(self.Cs)} values of C ({self.Cs.min():g} to {self.Cs.max():g}) and "
             f"{self.lams.shape[1]} of lam ({self.lams.min():g} to {self.lams.max():g}) on "
-            f"{len(self.training.codes)} training points, {len(self.training.classes)} classes\n"
-            f"  points kept: {kept.min()} to {kept.max()}\n"
+            f"{len(self.training.codes)} training rows, {len(self.training.classes)} classes\n"
+            f" points: {kept.min()} to {kept.max()}\n"
             f"  relative duality gap: at most {self.gap.max():.2g}"
         )
 
     @property
     def n_support(self) -> np.ndarray:
-        """Number of points kept, (n_Cs, n_lams)."""
+        """Number of points of each model, as an array of shape (n_Cs, n_lams)."""
         return self._each(lambda cell: len(np.unique(np.concatenate([s.support for s in cell]))))
 
     @property
     def n_iter(self) -> np.ndarray:
-        """Number of pair steps, summed over the outputs, (n_Cs, n_lams)."""
+        """Number of pair steps (n_Cs, n_lams), summed over the outputs."""
         return self._each(lambda cell: sum(s.n_iter for s in cell))
 
     @property
     def gap(self) -> np.ndarray:
-        """Largest relative duality gap over the outputs, (n_Cs, n_lams)."""
+        """Largest relative duality gap over the outputs, as an array of shape (n_Cs, n_lams)."""
         return self._each(lambda cell: max(s.relative_gap for s in cell))
 
     @property
     def dual_objective(self) -> np.ndarray:
-        """Dual objective summed over the outputs, (n_Cs, n_lams)."""
+        """Dual objective (n_Cs, n_lams), summed over the outputs."""
         return self._each(lambda cell: sum(s.dual_objective for s in cell))
 
     @property
     def coef(self) -> np.ndarray:
-        """Coefficients ``alpha * y``, (n_Cs, n_lams, n_outputs, n_training_rows)."""
+        """Coefficients ``alpha * y`` as an array of shape (n_Cs, n_lams, n_outputs, n_training_rows)."""
         alpha = np.array([solution.alpha for solution in self.solutions.flat])
         return alpha.reshape(*self.solutions.shape, -1) * self.training.signs()
 
     @property
     def intercept(self) -> np.ndarray:
-        """Intercepts, (n_Cs, n_lams, n_outputs)."""
+        """Intercepts as an array of shape (n_Cs, n_lams, n_outputs)."""
         return np.reshape([solution.intercept for solution in self.solutions.flat], self.solutions.shape)
 
     def decision_function(self, X: Any, *, n_jobs: int | None = None) -> np.ndarray:
@@ -289,6 +289,6 @@ def _warn_about_saturation(K: np.ndarray, data: Samples, Cs: np.ndarray, lams: n
             warn(
                 f"lam={lams[c].max():g} at C={Cs[c]:g} exceeds the saturation bound {limit:.4g}. Above this "
                 "bound, every dual variable of the smaller class is at its upper bound, so the model keeps "
-                f"all points of this class. Use values of lam below {limit / Cs[c]:.3g} * C.",
+                f"every row of this class. Use values of lam below {limit / Cs[c]:.3g} * C.",
             )
             return

@@ -12,7 +12,7 @@ Its dual is formulation (2BM) of the paper:
           \quad\text{s.t.}\quad y^\top\alpha = 0,\; \ell_i \le \alpha_i \le C_i - \ell_i
 
 where :math:`G(d) = d\log d + (1-d)\log(1-d)` and :math:`Q_{ij} = y_i y_j K_{ij}`. The box constraint of each
-training point i has its own size :math:`C_i`, which is C times the weight of the point. The array ``box``
+training row i has its own size :math:`C_i`, which is C times the weight of the row. The array ``box``
 contains the values :math:`C_i`. The small number :math:`\ell_i` (``bound``) keeps :math:`\alpha_i` away from
 0 and from :math:`C_i`, where the logarithms are singular. Given ``F = K @ (alpha * y)``, every function of
 this module costs O(n).
@@ -101,7 +101,7 @@ class DualProblem:
     def violation_range(self, alpha: Array, F: Array) -> tuple[float, float]:
         """Return ``(max_up E, min_low E)`` with ``E_i = -y_i grad_i``.
 
-        ``up`` contains the points at which ``y_i alpha_i`` can grow, ``low`` the points at which it can fall.
+        ``up`` contains the rows for which ``y_i alpha_i`` can grow, ``low`` the rows for which it can fall.
         At the optimum, the intercept lies between the two values.
         """
         E = -self.y * self.gradient(alpha, F)
@@ -195,7 +195,7 @@ class SoftmaxProblem:
 
     @property
     def own(self) -> Array:
-        """Whether class k is the class of row i, (n_classes, n)."""
+        """A mask (n_classes, n): whether class k is the class of row i."""
         return np.arange(self.n_classes)[:, None] == self.codes
 
     def coef_of_masses(self, above: Array) -> Array:

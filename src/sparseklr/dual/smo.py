@@ -24,7 +24,7 @@ from .problem import DualProblem, SoftmaxProblem, labels_and_boxes
 
 WorkingSet = Literal["mixed", "second-order", "first-order"]
 
-# Default of ``bound`` as a fraction of C_i. It changes the loss by at most 1e-9 C_i per training point.
+# Default of ``bound`` as a fraction of C_i. It changes the loss by at most 1e-9 C_i per training row.
 BOUND_FRACTION = 1e-9
 # Smallest allowed C_i; with smaller values, numbers computed from the bound would underflow.
 SMALLEST_BOX = 1e-290
@@ -166,7 +166,7 @@ class Solution(Certificate):
     dual_objective, primal_objective, gap : float
         ``gap = primal_objective + dual_objective`` is non-negative, and zero only at the optimum.
     support : array of int
-        Indices of the training points whose alpha is above its lower bound.
+        Indices of the training rows whose alpha is above its lower bound.
     history : structured array
         ``n_iter``, ``violation`` and ``seconds`` at several times during the run.
     min_curvature : float
@@ -181,7 +181,7 @@ class Solution(Certificate):
 
     @property
     def decision(self) -> np.ndarray:
-        """Decision values of the training points."""
+        """Decision values of the training rows."""
         return self.F + self.intercept
 
 
@@ -223,9 +223,10 @@ def solve_above_bound(
     """Solve the dual problem in the variables ``above = alpha - bound``.
 
     The start is ``above`` with ``F = K @ (above * y)``. The solver keeps ``y'above`` constant. ``alpha``,
-    ``F`` and the objectives of the returned solution refer to ``above``. A point at its lower bound therefore
-    has the coefficient 0, and the start ``above = 0`` needs no kernel values. If ``bound_counts``, ``F`` and
-    the solution refer to alpha instead, and a point at its lower bound has the coefficient ``bound * y``.
+    ``F`` and the objectives of the returned solution refer to ``above``. A row whose variable is at its lower
+    bound therefore has the coefficient 0, and the start ``above = 0`` needs no kernel values. If
+    ``bound_counts``, ``F`` and the solution refer to alpha instead, and such a row has the coefficient
+    ``bound * y``.
     """
     # Rounding may leave a variable just below its upper bound, and the solver would try to increase it
     # further.
@@ -248,7 +249,7 @@ def solve_above_bound(
         callback,
     )
     support, alpha = np.flatnonzero(above > 0), problem.alpha_above(above) if bound_counts else above
-    # Any intercept between these two values is optimal. A value is infinite if its set of points is empty.
+    # Any intercept between these two values is optimal. A value is infinite if its set of rows is empty.
     ends = [end for end in (info.upper, info.lower) if np.isfinite(end)]
     intercept = float(np.mean(ends)) if ends else 0.0
     with np.errstate(over="ignore", invalid="ignore"):
@@ -269,7 +270,9 @@ def core_settings(settings: Settings, lam: float, n_jobs: int | None) -> _core.S
 
 
 def certificate_of(info: _core.SolveInfo, primal: float, dual: float) -> dict[str, Any]:
-    """Return the attributes of a :class:`Certificate` for a run and the objectives of its result."""
+    """Return the attributes of a :class:`Certificate`.
+
+    ``info`` describes the run of the solver; ``primal`` and ``dual`` are the objectives of its solution."""
     return {
         "n_iter": info.n_iter,
         "status": Status(info.status.name),
@@ -323,7 +326,7 @@ def solve_dual(
     lam : float
         The margin, >= 0. With ``lam=0`` the model is kernel logistic regression.
     sample_weight : array (n,), optional
-        Non-negative weights. A point of weight 0 gets alpha = 0.
+        Non-negative weights. A row of weight 0 gets alpha = 0.
     working_set, bound, tol, max_iter, scale_tol
         See :class:`Settings`. ``**asdict(Settings.paper())`` passes the values of the paper.
     alpha0 : array (n,), optional
@@ -387,6 +390,6 @@ def solve_dual(
         alpha = solution.alpha
     if len(keep) == len(y):
         return solution
-    alpha = np.zeros(len(y))  # points of weight zero have no influence
+    alpha = np.zeros(len(y))  # rows of weight zero have no influence
     alpha[keep] = solution.alpha
     return replace(solution, alpha=alpha, F=K @ (alpha * y), support=keep[solution.support])

@@ -66,7 +66,7 @@ class SoftmaxSolution(Certificate):
 
     @property
     def decision(self) -> np.ndarray:
-        """Decision values of the training rows, (n, n_classes)."""
+        """Decision values of the training rows as an array of shape (n, n_classes)."""
         return (self.F + self.intercept[:, None]).T
 
     @property

@@ -425,7 +425,7 @@ def _date_parts(g: Graph, seconds: str, parts: list[str]) -> str:
 
 
 class Graph:
-    """Builder of a graph: a call adds a node for an operator and returns the name of its output."""
+    """Builder of a graph. A call adds a node for an operator and returns the name of the node's output."""
 
     def __init__(self, scope: Any, container: Any) -> None:
         self.scope, self.container = scope, container

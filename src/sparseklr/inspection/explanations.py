@@ -384,7 +384,7 @@ def _ranks(values: np.ndarray) -> np.ndarray | None:
 
 
 def _spread(values: np.ndarray, width: float) -> np.ndarray:
-    """Return vertical offsets, at most 0.4 in size, that separate dots in the same bin of this width."""
+    """Return vertical offsets, at most 0.4 in size, that separate dots in the same bin of width ``width``."""
     bins = np.floor(values / width).astype(np.int64)
     order = np.lexsort((values, bins))
     first = np.append(True, np.diff(bins[order]) > 0)

@@ -39,7 +39,7 @@ LABELS = {
     "brier": ("Brier score", ".4f"),
     "ece": ("Calibration error (ECE)", ".4f"),
     "smooth_ece": ("Smooth calibration error", ".4f"),
-    "n_points": ("Points kept", "d"),
+    "n_points": ("Points", "d"),
     "points_fraction": ("Fraction of training rows kept", ".1%"),
 }
 

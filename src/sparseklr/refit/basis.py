@@ -134,7 +134,7 @@ class Basis:
         return Basis(self.points, self.chosen, self.L, self.map_, columns, whitened=True)
 
     def whiten_if_few(self) -> Basis:
-        """Return the basis with stored features if there are at most 2,048 points, otherwise ``self``."""
+        """Return a copy with stored features if there are at most 2,048 training points, else ``self``."""
         return self.whiten() if len(self.points) <= _FEW_POINTS else self
 
     @property
@@ -184,10 +184,12 @@ class Basis:
         return np.float32 if 1e-30 < self.largest < 1e30 else np.float64
 
     def precision_at(self, C: float) -> type:
-        """The data type for Newton matrices with the ridge 1/C: float32 if its rounding errors are smaller.
+        """The data type of Newton matrices: float32 if its rounding errors are far below the ridge 1/C.
 
-        The curvature has entries up to a quarter of the total weight times k(x, x). Kernel columns are nearly
-        dependent and need float64.
+        The entries of the curvature are at most a quarter of the product of the total weight and k(x, x), so
+        the rounding errors of float32 are proportional to this product. A basis of raw kernel columns always
+        uses float64, because these columns are nearly linearly dependent; only a whitened basis may use
+        float32.
         """
         small = C * self.largest * float(self.points.weight.sum()) < _LARGEST_IN_SINGLE
         return self.precision if self.whitened and small else np.float64
@@ -338,7 +340,7 @@ class Basis:
         return np.concatenate(list(self._over_blocks(block, m * m, single=precision is np.float32)))
 
     def features(self, indices: np.ndarray) -> np.ndarray:
-        """Return ``[phi(x), 1]`` of the points with the given indices, an array (len(indices), size + 1)."""
+        """Return ``[phi(x), 1]`` of the given points as an array of shape (len(indices), size + 1)."""
         out = np.ones((len(indices), self.size + 1))
         if self.whitened and self._columns is not None:
             out[:, :-1] = [self._columns[i // _BLOCK][i % _BLOCK] for i in indices]

@@ -41,7 +41,7 @@ ONE_VS_REST: Link = "one-vs-rest"
 
 
 def log_probabilities(outputs: np.ndarray, link: Link) -> np.ndarray:
-    """Return the logarithms of the class probabilities, (n, n_classes), given outputs (n, n_outputs).
+    """Return the logarithms (n, n_classes) of the class probabilities, given the outputs (n, n_outputs).
 
     A single output is the logit of the second class. Several outputs f_k give probabilities proportional to
     exp(f_k) with the link "softmax", and to sigmoid(f_k) with the link "one-vs-rest".
@@ -134,7 +134,7 @@ def cross_fitted(
 
 
 def fit_sigmoids(solver: BinarySolver, solved: BinarySolutions) -> np.ndarray:
-    """Return slope and intercept of Platt's sigmoid for each binary problem, (n_problems, 2).
+    """Return an array (n_problems, 2) with the slope and the intercept of Platt's sigmoid for each problem.
 
     If cross-fitting is impossible, a warning is issued and the decision values of the training rows are used.
     """

@@ -284,7 +284,7 @@ class KernelSearch:
         return best
 
     def _losses_on_larger_basis(self, one: Candidate) -> np.ndarray:
-        """Return the leave-one-out losses of a kernel on the best of its bases, each with its best C."""
+        """Return the leave-one-out losses of a kernel with the best C for each basis, on the best basis."""
         return improve_on_larger_bases(one.bases, self.labels, one.evaluated).losses
 
     def best(self) -> Candidate:
@@ -342,7 +342,7 @@ class KernelSearch:
         return choose_C(first, self.labels, self.tried[0].evaluated.C if self.tried else None), True
 
     def _gain(self, losses: np.ndarray, old: np.ndarray) -> float:
-        """Return the decrease of the mean loss from ``old`` to ``losses``, in its standard errors.
+        """Return the decrease of the mean loss from ``old`` to ``losses``, divided by its standard error.
 
         The standard error is bounded below by 1% of the loss, the accuracy of the optimisation.
         """

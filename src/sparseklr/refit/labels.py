@@ -54,7 +54,7 @@ class LossAt(NamedTuple):
 
     @property
     def by_output(self) -> np.ndarray:
-        """Information of every output, (n, n_outputs)."""
+        """Information of every output, as an array of shape (n, n_outputs)."""
         return self.information[:, None]
 
 
@@ -90,7 +90,7 @@ class SoftmaxLossAt:
 
     @cached_property
     def information(self) -> np.ndarray:
-        """Information of each class, averaged over simultaneous problems, (n, n_classes)."""
+        """Information (n, n_classes) of each class, averaged over simultaneous problems."""
         n, *_, n_classes = self.slope.shape
         mean: np.ndarray = self.by_output.reshape(n, -1, n_classes).mean(axis=1)
         return mean
@@ -126,7 +126,7 @@ class Labels:
 
     @classmethod
     def of(cls, weight: np.ndarray) -> Labels:
-        """Return the labels of points, given the weight of each class on each point, (n, n_classes)."""
+        """Return the labels of points, given the weights (n, n_classes) of the classes on the points."""
         total = weight.sum(axis=1)
         return cls(weight[:, 1] / total if weight.shape[1] == 2 else weight / total[:, None], total)
 
@@ -155,7 +155,7 @@ class Labels:
         return 4 * target - 2 + odds
 
     def by_class(self) -> np.ndarray:
-        """Return the weight of each class on every point, (n_classes, n)."""
+        """Return the weights (n_classes, n) of the classes on the points."""
         if self.several:
             return (self.weight[:, None] * self.target).T
         return np.array([self.weight * (1 - self.target), self.weight * self.target])

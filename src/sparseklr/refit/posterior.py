@@ -136,7 +136,7 @@ class Span:
         """Return the similarity of each row x to the points, in millionths.
 
         The similarity is the squared norm of the projection of ``k(x, .)`` onto the span, divided by k(x, x).
-        ``K`` contains k(x, z), (n_rows, n_points), and ``diagonal`` contains k(x, x).
+        ``K`` (n_rows, n_points) contains k(x, z), and ``diagonal`` contains k(x, x).
         """
         half = solve_lower(self._factor, K.T)
         return _fraction(np.einsum("ij,ij->j", half, half), diagonal)

@@ -195,7 +195,7 @@ class _LossAt(NamedTuple):
     information: Any  # second derivatives with respect to the intercepts
 
     def step(self, free: bool) -> tuple[Recalibration, float]:
-        """Return the Newton step and the squared Newton decrement, twice the predicted decrease."""
+        """Return the Newton step and the squared Newton decrement, which is twice the predicted decrease."""
         intercept = -_over_information(self.information, self.gradient)
         decrement = -float(np.dot(self.gradient, intercept))
         if not free:

@@ -288,7 +288,7 @@ def left_out_outputs(points: DistinctPoints, model: Refit) -> np.ndarray:
 
 
 def held_out_outputs(points: DistinctPoints, model: Refit) -> np.ndarray:
-    """Return approximate leave-one-out outputs of the final model, (n_groups, n_outputs).
+    """Return approximate leave-one-out outputs (n_groups, n_outputs) of the final model.
 
     Each row of the result belongs to a group of equal observations, and approximates the outputs of the final
     model if it were fitted without one of them. The leave-one-out outputs come from the fit on the label-free
@@ -313,7 +313,7 @@ def held_out_outputs(points: DistinctPoints, model: Refit) -> np.ndarray:
 
 
 def of_groups(pieces: LeftOut, outputs: np.ndarray) -> np.ndarray:
-    """Return one row of outputs for each group of observations, (n_groups, n_outputs).
+    """Return the outputs (n_groups, n_outputs), with one row for each group of observations.
 
     If the groups were divided into folds, the outputs are averaged over the observations of a group.
     """

@@ -176,10 +176,12 @@ def _best_decade(basis: Basis, labels: Labels, first: EvaluatedFit, local: bool)
 
 
 def _best(fits: Sequence[EvaluatedFit], labels: Labels) -> EvaluatedFit:
-    """Return the model with the best C; its ``worse`` contains the factors of neighbours that are worse.
+    """Return the model with the best C; ``worse`` lists factors by which C can be changed for a higher loss.
 
-    The best model has the smallest loss. With two classes, a larger C must be better by half a standard
-    error.
+    With two classes, a larger C is chosen only if its mean loss is lower than that of the best smaller C by
+    more than half a standard error; with more classes, the model with the smallest loss is chosen. The
+    attribute ``worse`` of the result contains those of the factors 10 and 0.1 that, multiplied by C, give a
+    clearly higher loss.
     """
     best, *others = sorted(fits, key=lambda one: one.C)
     for larger in others:

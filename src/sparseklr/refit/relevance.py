@@ -51,7 +51,7 @@ SETTINGS = RelevanceSettings()
 
 @dataclass(frozen=True, eq=False)
 class LearnedFolds:
-    """Models without each fold of the observations, with factors that were learned without the fold.
+    """Models fitted without each fold of the observations, with factors learned without that fold.
 
     The factors of a fold are those after the first of the two rounds of :func:`learned_factors`.
     """

@@ -31,7 +31,7 @@ def softmax_link(g: np.ndarray, lam: float) -> np.ndarray:
 
 
 def vector_scaling(codes: np.ndarray, g: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Return slope and offset of each class, (n_classes, 2), fitted by maximum likelihood.
+    """Return an array (n_classes, 2) with a slope and an offset for each class, by maximum likelihood.
 
     The probabilities are the softmax of ``slope * g + offset`` (Guo et al., ICML 2017), where g are
     cross-fitted decision values. As in Platt's method for two classes, the target is (n+1)/(n+2) for the

@@ -318,8 +318,8 @@ def fit_stream(
 ) -> tuple[LabelledRows, CompactFit]:
     """Fit a model to all rows; return a sample of the rows, and the fitted model.
 
-    ``start`` is a model with its C. If it is given, the optimisation starts from this model, and the size is
-    not searched.
+    ``start`` is a pair of a model and its value of C. If it is given, the optimisation starts from this
+    model, and the number of points is not searched for.
     """
     summary = rows.summary
     identity = {
@@ -369,7 +369,7 @@ class StreamFit:
     def run(self, start: tuple[CompactModel, float] | None = None) -> CompactFit:
         """Choose size and C, unless they are given, and fit a model to all rows.
 
-        ``start`` is a model with its C from which the optimisation starts instead.
+        If ``start``, a pair of a model and its value of C, is given, the optimisation starts from this model.
         """
         with ordered_threads(1):  # rounding errors of BLAS depend on the number of threads
             return self._run(start)

@@ -207,7 +207,7 @@ def _products(
 
 
 def _root_of_curvature(outputs: np.ndarray, weight: np.ndarray, start: int) -> np.ndarray:
-    """Return sqrt(m w_i) a_c with c = i mod m for each row i, (n_rows, n_outputs).
+    """Return an array (n_rows, n_outputs) with sqrt(m w_i) a_c, where c = i mod m, for each row i.
 
     The module docstring defines a_c. The number of the first row is ``start``.
     """

@@ -39,7 +39,8 @@ Forest = dict[tuple[int, int], Any]
 def grow(forest: Forest, new: Iterable[tuple[tuple[int, int], Any]], n_leaves: int) -> Forest:
     """Insert nodes into a forest, replace pairs of siblings with their parent, and return the forest.
 
-    The forest is modified. After the insertion of m consecutive leaves, at most 2 log2(m) nodes remain.
+    The forest is modified in place. After m > 1 consecutive leaves have been inserted, at most 2 log2(m)
+    nodes remain.
 
     Examples
     --------
@@ -179,7 +180,7 @@ class LocalBlocks(Blocks):
 
 
 class BadRowError(ValueError):
-    """Error about an invalid row: its number, the problem, and the feature if the problem concerns one."""
+    """Error for an invalid row: its number, the problem, and the feature if the problem concerns one."""
 
     def __init__(self, row: int, what: str, feature: int | None = None) -> None:
         super().__init__(row, what, feature)
@@ -187,7 +188,7 @@ class BadRowError(ValueError):
 
 
 class NotFiniteError(ValueError):
-    """Error about a missing or infinite value of a feature; the message names its position."""
+    """Error for a feature value that is missing or infinite; the message gives the position of the value."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -270,7 +270,7 @@ class TableSource(Source):
         return column.to_numpy(zero_copy_only=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state without open files; another process reopens them without counting the rows."""
+        """Return the state without open files; a process that receives it need not count the rows again."""
         cached = ("_dataset", "_parts", "cuts")
         return {name: value for name, value in self.__dict__.items() if name not in cached}
 

@@ -117,11 +117,11 @@ _FACTORS = {"k": 1e3, "m": 1e6, "mn": 1e6, "b": 1e9, "bn": 1e9}
 def parse_numbers(tokens: np.ndarray, decimal: str = ".") -> tuple[np.ndarray, np.ndarray]:
     """Return the number and the unit of each token; the number is NaN if a token is not a finite number.
 
-    If the decimal sign is a point, commas separate groups of three digits, and vice versa. A token that
-    cannot be read in this way is read in the other way: "1,5" is 1.5 with either decimal sign. The unit is ""
-    for tokens without a unit. Currency codes such as USD are units, whereas currency signs are ignored. The
-    letters in "450k" and "$1.2M" are factors. Bounds such as "<0.3" and "65+" are read as 0.3 and 65;
-    :func:`is_bound` detects them.
+    With ``decimal="."``, commas separate groups of three digits; with ``decimal=","``, points do. A token
+    that does not fit this convention is read with the other one: "1,5" is 1.5 with either. The unit is "" for
+    tokens without a unit. Currency codes such as USD are units, whereas currency signs are ignored. The
+    letters in "450k" and "$1.2M" are read as multipliers (thousand, million). Bounds such as "<0.3" and "65+"
+    are read as 0.3 and 65; :func:`is_bound` detects them.
 
     Examples
     --------
@@ -241,11 +241,10 @@ def detect_decimal(columns: Iterable[np.ndarray]) -> str | None:
 
 
 def count_units(units: np.ndarray, counts: np.ndarray) -> dict[str, int]:
-    """Return the number of rows with each unit; spellings such as year and years are one unit.
+    """Return the number of rows with each unit; spellings such as year and years count as the same unit.
 
-    The result has the more frequent spelling.
-
-    ``counts`` are the numbers of rows with each entry of ``units``.
+    The keys of the result are the most frequent spelling of each unit. ``counts`` contains the number of rows
+    for each entry of ``units``.
     """
     weights: dict[str, int] = {}
     for unit, count in zip(units.tolist(), counts.tolist(), strict=True):

@@ -411,10 +411,11 @@ def read_column(
     na: Collection[str],
     cells: Cells | None = None,
 ) -> tuple[np.ndarray, UnreadableValues | None]:
-    """Return the values of a column of known kind, and the values that could not be read, or None.
+    """Return the values of a column of known kind, and a record of unreadable values (None without any).
 
-    Numbers become float64, dates become datetime64[us], and text becomes strings, with None for missing
-    values. ``cells`` are the cells of the column if they have already been read.
+    Numbers are returned as float64, dates as datetime64[us] and text as strings; a missing text value is
+    None. ``cells`` may contain the cells of the column if they have already been parsed; this avoids parsing
+    them again.
     """
     if learned.kind == "number" and _is_number(column):
         values = _floats(column)

@@ -184,7 +184,7 @@ def _parts_of(column: pd.Series) -> list[str]:
 
 
 def date_parts(moments: np.ndarray, parts: list[str]) -> np.ndarray:
-    """Return components of dates as numbers, (n_rows, n_parts); NaN for missing dates.
+    """Return components of dates as an array (n_rows, n_parts) of numbers, with NaN for missing dates.
 
     Examples
     --------
@@ -260,10 +260,10 @@ def _fit_scores(column: pd.Series, y: Any, weight: Any) -> tuple[Pipeline, np.nd
 
 
 def _log_odds(model: Any, X: Any, classes: np.ndarray) -> np.ndarray:
-    """Return the log-odds of a logistic regression: one column for two classes, else one column per class.
+    """Return log-odds from a logistic regression: one column for two classes, otherwise one for each class.
 
-    ``classes`` are all classes of the training data. A class that is missing in the data of the regression
-    gets the lowest value of the row.
+    ``classes`` contains all classes of the training data. In each row, a class that was absent when the
+    regression was fitted is assigned the lowest log-odds of the other classes.
     """
     values = model.decision_function(X)
     if len(classes) == 2:
