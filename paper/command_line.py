@@ -174,7 +174,7 @@ def _show(args: Namespace, mode: str, stored: list[Any], seconds: float) -> None
     means = findings(summary, (*TABLE_2, *further))
     if args.json:
         keys = {
-            "points kept": "points_fraction",
+            "rows kept": "points_fraction",
             "log-loss": "log_loss",
         }  # the names that the other commands use
         rows = {

@@ -35,8 +35,8 @@ KERNEL_MB = 4096.0
 class Fitted:
     """Results of the candidates of one method, fitted to one part of a fold and evaluated on another part.
 
-    ``f`` contains the decision values (n_models, n_queries), and ``share`` the fraction of the training
-    points that each model keeps.
+    ``f`` contains the decision values (n_models, n_queries), and ``share`` the fraction of the training rows
+    that each model keeps.
     """
 
     f: np.ndarray
@@ -98,10 +98,10 @@ def along_paths(settings: Settings, gamma: float) -> FitCandidates:
 def as_printed(settings: Settings, gamma: float) -> FitCandidates:
     """Return S-KLR models with the iteration limit, bound and tolerance printed in the paper.
 
-    Every solve begins at the paper's starting point on the box [gamma, C - gamma], and points at gamma are
+    Every solve begins at the paper's starting point on the box [gamma, C - gamma], and rows at gamma are
     dropped from the model. Section 4.2 of the paper gives two starting points. The experiments must have used
     the second one, which sets the larger class to gamma and the other such that y'alpha = 0. On coil2000 the
-    iterations end before every point has moved: with the first starting point (1/m1, 1/m2) 69% of the points
+    iterations end before every variable has moved: with the first starting point (1/m1, 1/m2) 69% of the rows
     would count as selected, and with the second 27%, as in the paper.
     """
 

@@ -165,9 +165,9 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin):
     finds them. L-BFGS minimises the value of this optimum over points and :math:`\log\gamma` (variable
     projection). The penalty on :math:`\log\gamma` is :math:`0.05\, a^2 + 0.5 \sum_j r_j^2`, where :math:`a -
     \log p` is the mean of :math:`\log\gamma_j` over the p features, and :math:`r_j` are the deviations from
-    this mean. Equal rows are merged and sorted by a hash of their contents. A row of weight 2 among rows of
-    weight 1 therefore gives exactly the same model as a repeated row. Multiplying all weights by a common
-    factor has no effect. If no model has a lower validation log-loss than the class fractions,
+    this mean. Equal rows are merged and sorted by a hash of their contents. Among rows of weight 1, a row of
+    weight 2 is therefore equivalent to a repeated row (the models are identical). Multiplying all weights by
+    a common factor has no effect. If no model has a lower validation log-loss than the class fractions,
     ``n_points="auto"`` gives a model without points, which predicts the class fractions.
 
     Cross-validation uses ten folds with up to 500 rows, five folds with up to 1500 rows, and otherwise three

@@ -140,7 +140,9 @@ def test_tables_are_pointed_out(model) -> None:
 @pytest.mark.parametrize("dtype", [object, "string", "category"])
 def test_missing_labels_are_named(model, dtype) -> None:
     y = pd.Series(["a", "b", None, "a", np.nan, "b"], dtype=dtype)
-    with pytest.raises(ValueError, match=r"y contains NaN or missing labels in 2 of 6 rows, the first in row 2 "):
+    with pytest.raises(
+        ValueError, match=r"y contains NaN or missing labels in 2 of 6 rows, the first in row 2 "
+    ):
         clone(model).fit(np.arange(6.0)[:, None], y)
 
 
