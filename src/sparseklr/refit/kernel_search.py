@@ -103,7 +103,7 @@ class ChosenKernel:
     validation_loss: float | None
 
     def applied(self, data: T) -> T:
-        """Return ``data`` with this kernel, and with features multiplied by ``factors``."""
+        """Return a copy of ``data`` with this kernel and with the features multiplied by ``factors``."""
         X = data.X if self.factors is None else data.X * self.factors.astype(data.X.dtype)
         return replace(data, X=X, kernel=self.kernel)
 
