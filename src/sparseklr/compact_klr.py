@@ -169,8 +169,9 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin):
     this mean. Equal rows are merged and sorted by a hash of their contents. Among rows of weight 1, a row of
     weight 2 is therefore equivalent to a repeated row (the models are identical). With up to 20,000 rows,
     multiplying all weights by a common factor has no effect. With more rows, larger weights make the penalty
-    relatively weaker. If no model has a lower validation log-loss than the class fractions,
-    ``n_points="auto"`` gives a model without points, which predicts the class fractions.
+    relatively weaker. If the validation log-loss of the best model is not lower than that of the class
+    fractions by more than a standard error of the difference, ``n_points="auto"`` gives a model without
+    points, which predicts the class fractions.
 
     Cross-validation uses ten folds with up to 500 rows, five folds with up to 1500 rows, and otherwise three
     of five folds. With few rows, the rows are divided into folds up to three times, until 3000 rows in total

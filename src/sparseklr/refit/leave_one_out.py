@@ -1,4 +1,4 @@
-"""Approximate leave-one-out outputs (decision values) of a penalised likelihood with two classes."""
+"""Approximate leave-one-out outputs (decision values) for two classes, by Newton steps."""
 
 from __future__ import annotations
 
