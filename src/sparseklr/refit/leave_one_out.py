@@ -1,4 +1,4 @@
-"""Approximate leave-one-out outputs (decision values) for two classes, by Newton steps."""
+"""Approximate leave-one-out outputs (decision values) of models with two classes."""
 
 from __future__ import annotations
 
