@@ -10,9 +10,8 @@ and L-BFGS continues with this C. If the validation loss was lowest at the start
 next size starts with the chosen C, and with the widths found so far unless equal widths have a lower
 objective.
 
-With few rows, the choice depends on the division into folds. The rows are therefore divided into folds
-several times. The runs of L-BFGS that led to the chosen models are finally repeated on all rows
-(:mod:`.fit`).
+With few rows, the choice depends on the division into folds. The rows are therefore divided into folds up to
+three times. The runs of L-BFGS that led to the chosen models are finally repeated on all rows (:mod:`.fit`).
 """
 
 from __future__ import annotations
@@ -226,7 +225,7 @@ def gained(loss: float, best: float) -> bool:
 
 
 def choose(stages: list[Stage], validation: Validation) -> Stage:
-    """Return the stage of the smallest models whose loss is nearly as small as the smallest loss.
+    """Return the stage with the fewest points whose loss is close enough to the smallest loss.
 
     The loss of this stage exceeds the smallest loss by at most one standard error of the difference, or by
     the fraction ``gain`` for each doubling between the two sizes. It must also be smaller than the loss of
