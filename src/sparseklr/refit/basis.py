@@ -478,9 +478,9 @@ def random_basis(
 class LabelFreeBases(Sequence[Basis]):
     """A sequence of nested random bases, which do not depend on the labels.
 
-    The bases have 100, 300, 1000 and 3000 points by default, as far as the limits of this module allow. Each
-    basis is computed on first access. Up to 300 training points, the sequence has a single basis, which
-    contains all of them.
+    The bases have 100, 300, 1000 and 3000 points by default, as far as ``MOST_COEFFICIENTS`` and
+    ``MOST_PRODUCTS`` allow. Each basis is computed on first access. Up to 300 training points, the sequence
+    has a single basis, which contains all of them.
     """
 
     def __init__(
