@@ -213,9 +213,9 @@ def _geometric(values: list[float]) -> float:
 PAGE = """# CompactKLR in figures
 
 This page compares `CompactKLR` with `SparseKLR`, a support vector machine (SVC) with tuned C and gamma, and boosted trees.
-On average over the twelve data sets of [Consolo, Manno and Amaldi](reproduction.md), `CompactKLR` has the lowest log-loss and
-the fewest points. All models except the SVC use their default parameters. Features are standardised for `SparseKLR` and the
-SVC.
+On average over the twelve data sets of [Consolo, Manno and Amaldi](reproduction.md), `CompactKLR` has the lowest log-loss
+and the fewest points. Unless a section states otherwise, all models except the SVC use their default parameters. Features
+are standardised for `SparseKLR` and the SVC.
 
 The constants in the code of `CompactKLR` were chosen on the first three of the five folds (0 to 2), and on another split of the
 same data sets. The tables therefore also show the means over folds 3 and 4, which were not used for this choice. `python -m benchmarks.compact` writes

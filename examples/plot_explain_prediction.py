@@ -3,9 +3,9 @@ Explaining a diagnosis with similar patients
 ============================================
 
 The log-odds of a kernel model are a sum over its points, ``f(x) = sum_b beta_b k(x, z_b) + c``. The points
-``z_b`` of :class:`~sparseklr.SparseKLR` are patients in the training data. There are only a few such
-patients, so you can see which of them support the diagnosis, which oppose it, and how similar they are to the
-patient in question. The terms add up exactly to the log-odds.
+``z_b`` of :class:`~sparseklr.SparseKLR` are patients in the training data. The model keeps fewer than a fifth
+of the patients, so you can see which of them support the diagnosis, which oppose it, and how similar they are
+to the patient in question. The contributions and the intercept add up exactly to the log-odds.
 """
 
 import matplotlib.pyplot as plt

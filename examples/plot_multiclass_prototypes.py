@@ -3,9 +3,9 @@ Three prototypes for three kinds of wine
 ========================================
 
 With more than two classes, :class:`~sparseklr.CompactKLR` fits a single model whose points are shared by all
-classes. For the chemical analyses of 178 wines from three growers, three points suffice. Each point is a
-prototype of one grower: it raises the probability of this grower for wines near it. Its coordinates have the
-units of the data.
+classes. The data are chemical analyses of 178 wines from three growers. A fit to all 178 wines needs only
+three points. Each point is a prototype that represents the wines of one grower: it raises the probability of
+this grower for wines near it. Its coordinates have the units of the data.
 """
 
 import matplotlib.pyplot as plt

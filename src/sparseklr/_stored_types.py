@@ -1,4 +1,4 @@
-"""The types that a model file may contain: public names, stored attributes, and checks.
+"""The types that a model file may contain: their public names, stored attributes, and consistency checks.
 
 Prediction passes arrays to compiled code of this package and of SciPy, which does not check their indices.
 The author of a model file controls these arrays. The reader therefore calls the check of every object, which

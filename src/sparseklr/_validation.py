@@ -108,7 +108,7 @@ def check_data(
 ) -> tuple[Any, np.ndarray, np.ndarray | None, dict[str, Any]]:
     """Validate X, y and the weights; return them with ``n_features_in_`` and ``feature_names_in_``.
 
-    Error messages name the estimator, which is not modified.
+    Error messages contain the name of ``estimator``. The estimator itself is not modified.
     """
     check_indices(X)
     _check_no_label_is_missing(y)

@@ -60,11 +60,12 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin):
     .. math:: \sum_i w_i \log(1 + e^{-y_i f(x_i)}) + \tfrac1{2C} \beta^\top K_{zz} \beta
 
     plus a weak quadratic penalty on :math:`\log\gamma_j`, where :math:`w_i` are the sample weights divided by
-    their mean. The number of points and C are chosen by cross-validation, and the model is then fitted to all
-    rows. Cross-validation also determines when the optimisation stops (``tol``) and the factor by which f is
-    finally multiplied (``shrinkage_``). The points need not be training rows, so a handful of points can
-    replace hundreds of support vectors. With more than two classes, all classes share the points and
-    :math:`\gamma`, each class has its own function f, and the probabilities are the softmax of the functions.
+    their mean (with more than 20,000 rows, the sample weights themselves). The number of points and C are
+    chosen by cross-validation, and the model is then fitted to all rows. Cross-validation also determines
+    when the optimisation stops (``tol``) and the factor by which f is finally multiplied (``shrinkage_``).
+    The points need not be training rows, so a handful of points can replace hundreds of support vectors. With
+    more than two classes, all classes share the points and :math:`\gamma`, each class has its own function f,
+    and the probabilities are the softmax of the functions.
 
     Parameters
     ----------
@@ -166,9 +167,11 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin):
     projection). The penalty on :math:`\log\gamma` is :math:`0.05\, a^2 + 0.5 \sum_j r_j^2`, where :math:`a -
     \log p` is the mean of :math:`\log\gamma_j` over the p features, and :math:`r_j` are the deviations from
     this mean. Equal rows are merged and sorted by a hash of their contents. Among rows of weight 1, a row of
-    weight 2 is therefore equivalent to a repeated row (the models are identical). Multiplying all weights by
-    a common factor has no effect. If no model has a lower validation log-loss than the class fractions,
-    ``n_points="auto"`` gives a model without points, which predicts the class fractions.
+    weight 2 is therefore equivalent to a repeated row (the models are identical). With up to 20,000 rows,
+    multiplying all weights by a common factor has no effect. With more rows, larger weights make the penalty
+    relatively weaker. If the validation log-loss of the best model is not lower than that of the class
+    fractions by more than a standard error of the difference, ``n_points="auto"`` gives a model without
+    points, which predicts the class fractions.
 
     Cross-validation uses ten folds with up to 500 rows, five folds with up to 1500 rows, and otherwise three
     of five folds. With few rows, the rows are divided into folds up to three times, until 3000 rows in total

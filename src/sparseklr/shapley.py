@@ -236,7 +236,7 @@ def column_positions(members: Sequence[Any], columns: Sequence[str]) -> list[int
 def as_interactions(pairs: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Return symmetric interactions whose rows sum to the Shapley values.
 
-    ``pairs`` contains the interaction indices above the diagonal.
+    ``pairs`` contains the pairwise Shapley interaction values, which are the entries above the diagonal.
     """
     halves = 0.5 * (pairs + pairs.swapaxes(-1, -2))
     diagonal = np.arange(pairs.shape[-1])

@@ -189,7 +189,7 @@ class SKLR(KernelClassifier):
 
     See Also
     --------
-    SparseKLR : Selects points by S-KLR and fits their coefficients by penalised likelihood.
+    SparseKLR : Selects points by S-KLR and refits their coefficients by penalised maximum likelihood.
     SKLRCV : Chooses C and lam by cross-validation.
 
     Notes

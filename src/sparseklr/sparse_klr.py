@@ -1,4 +1,4 @@
-"""SparseKLR: S-KLR selects a few training rows, and a penalised likelihood refits their coefficients."""
+"""SparseKLR: S-KLR selects training rows; their coefficients are refitted by penalised maximum likelihood."""
 
 from __future__ import annotations
 

@@ -377,7 +377,7 @@ def test_errors_of_the_library_are_one_line(fails: Any, tmp_path: Path, home: Pa
     wrong = ["--model", "sparse", "--n-points", "5"]
     fails(["fit", data, "--target", "kind", *wrong, *output], "not an option of --model sparse")
     fails(["fit", data, "--target", "kynd", *output], "did you mean 'kind'?")
-    fails(["report", home / "model.sklr", "-o", tmp_path / "r.html"], "give a model file and a data file")
+    fails(["report", home / "model.sklr", "-o", tmp_path / "r.html"], "expected a model file and a data file")
 
 
 def test_classes_of_too_few_rows(fails: Any, tmp_path: Path) -> None:

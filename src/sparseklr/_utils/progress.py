@@ -26,7 +26,9 @@ class Iteration:
 
 
 class ProgressBar:
-    """Callback of a solver that shows how the violation approaches its tolerance, on a logarithmic scale.
+    """Solver callback that shows progress towards convergence.
+
+    It shows the violation of the optimality conditions relative to the tolerance, on a logarithmic scale.
 
     On a terminal or in a notebook, it shows a bar with tqdm, if tqdm is installed (``sparseklr[progress]``).
     Otherwise, it prints a line on standard error every two seconds. It shows nothing on a terminal that

@@ -281,9 +281,9 @@ class ImportVectorMachine(KernelClassifier):
 class Machine:
     """The current model of the greedy search, and the operations that extend it.
 
-    The model has n points, of which ``chosen`` are import vectors, and q weights per output. Kernel values
-    are divided by ``unit``, and the weights of the loss are multiplied by it. This multiplies the objective
-    by ``unit`` and avoids overflow.
+    There are n distinct training rows; ``chosen`` lists the indices of those that are import vectors. The
+    model has q weights per output. Kernel values are divided by ``unit``, and the weights of the loss are
+    multiplied by it. This multiplies the objective by ``unit`` and avoids overflow.
 
     Attributes
     ----------

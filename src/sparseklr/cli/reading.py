@@ -137,7 +137,7 @@ def format_of(path: str, given: str | None, data: bytes) -> str:
 
 
 def read_table(args: Namespace, data: bytes, form: str) -> Table:
-    """Return the table in the bytes of a file with format ``form``.
+    """Parse the contents of a file (bytes) in the format ``form`` and return the table.
 
     ``args`` has the attributes ``data``, ``sep``, ``decimal``, ``encoding`` and ``na``.
     """

@@ -147,7 +147,7 @@ def _check_files(args: Namespace, output: Path) -> tuple[list[str], str]:
     """Return the model paths and the suffix of the output file, and set ``args.data`` to the data file."""
     suffix = ".html" if output.name == "-" else output.suffix
     if len(args.files) == 1:
-        raise CliError(f"{args.files[0]}: the data file is missing; give a model file and a data file")
+        raise CliError(f"expected a model file and a data file; got only {args.files[0]}")
     *paths, args.data = args.files
     expected = (".html", ".md", ".json") if len(paths) == 1 else (".html",)
     if suffix not in expected:

@@ -7,8 +7,8 @@ same choices therefore give the same model.
 
 The objective has many local minima, and the final fit may end in a worse minimum than the fits of the folds.
 The models of the folds, with coefficients refitted to all rows, therefore serve as candidates. If the
-objective of the final model exceeds the median over the candidates, the best candidate replaces it. The
-points of this candidate are then optimised further on all rows.
+objective of the final model exceeds the median of the objectives of the candidates, the candidate with the
+lowest objective replaces it. The points of this candidate are then optimised further on all rows.
 """
 
 from __future__ import annotations

@@ -362,8 +362,9 @@ def repeated_folds(
 def _fold_of_unit(label: np.ndarray, copy: np.ndarray, n_folds: int) -> np.ndarray:
     """Return the fold of each unit; ``copy`` is 0, 1, ... for equal units, which follow one another.
 
-    The units of a class are sorted by a position in [0, 1), and each fold gets consecutive units. Multiples
-    of the golden ratio spread equal units evenly over the folds.
+    A unit is an observation or, if equal rows are copies, a distinct row. The units of a class are sorted by
+    a position in [0, 1), and each fold gets consecutive units. Multiples of the golden ratio spread equal
+    units evenly over the folds.
     """
     fold = np.empty(len(label), dtype=np.int64)
     for code in np.unique(label):

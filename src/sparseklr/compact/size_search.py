@@ -10,9 +10,8 @@ and L-BFGS continues with this C. If the validation loss was lowest at the start
 next size starts with the chosen C, and with the widths found so far unless equal widths have a lower
 objective.
 
-With few rows, the choice depends on the division into folds. The rows are therefore divided into folds
-several times. The runs of L-BFGS that led to the chosen models are finally repeated on all rows
-(:mod:`.fit`).
+With few rows, the choice depends on the division into folds. The rows are therefore divided into folds up to
+three times. The runs of L-BFGS that led to the chosen models are finally repeated on all rows (:mod:`.fit`).
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class CompactSettings:
     sparse: bool = False  # whether features are eliminated
     tol: float = 1e-4  # a second run of L-BFGS must lower the loss by this fraction
     threads: int = 1
-    seed: int = 0  # seed of the samples of more than 20,000 rows
+    seed: int = 0  # seed of the samples that are drawn from more than 20,000 rows
 
 
 @dataclass(frozen=True)
@@ -58,12 +57,12 @@ class SizeSearchSettings:
     least_gain: float = 3e-4  # ... and by this amount, so that models stop growing at a loss near zero
     patience: int = 2  # the search ends after this number of sizes without a sufficient gain
     least_tried: int = 16  # sizes up to this number of points are always tried, because they are cheap
-    # A size above ``many_points`` takes longer than all smaller sizes together. It must lower the loss by the
-    # fraction ``many_points_gain``. Otherwise the size is rejected and the search ends.
+    # A model with more than ``many_points`` points takes longer to fit than all smaller models together. It
+    # must lower the loss by the fraction ``many_points_gain``. Otherwise it is rejected and the search ends.
     many_points: int = 128
     many_points_gain: float = 0.02
-    # A size with more points than ``many_points``, or with more coefficients (points times outputs) than
-    # this, is first tried in one fold. The other folds follow if the loss there supports this size.
+    # A model with more points than ``many_points``, or with more coefficients (points times outputs) than
+    # this, is first fitted in one fold, and in the other folds only if its loss there is low enough.
     many_coefficients: int = 512
     # The rows are divided into folds again until the validation rows have at least this number of decision
     # values, ...
@@ -226,7 +225,7 @@ def gained(loss: float, best: float) -> bool:
 
 
 def choose(stages: list[Stage], validation: Validation) -> Stage:
-    """Return the stage of the smallest models whose loss is nearly as small as the smallest loss.
+    """Return the stage with the fewest points whose loss is close enough to the smallest loss.
 
     The loss of this stage exceeds the smallest loss by at most one standard error of the difference, or by
     the fraction ``gain`` for each doubling between the two sizes. It must also be smaller than the loss of
@@ -375,7 +374,7 @@ class SizeSearch:
         return min(first, self._moved_further(each, folds, moved, C), key=lambda stage: stage.loss)
 
     def _fit_expensive(self, each: Map, size: int, last: Stage, widths: list[np.ndarray]) -> Stage | None:
-        """Return the stage of one size, as :meth:`fit_size` does; None if fold 1 does not support it.
+        """Return the stage of one size, as :meth:`fit_size` does; None if its loss in fold 1 is too high.
 
         The validation loss of fold 1 is compared with that of the previous size. Up to ``many_points``
         points, it may exceed the previous loss by one standard error of the difference. With more points, it
@@ -400,7 +399,7 @@ class SizeSearch:
         return self._moved_further(each, self.folds, moved, C)
 
     def _is_expensive(self, size: int) -> bool:
-        """Return whether models of this size are tried on a single fold first."""
+        """Return whether models of this size are first fitted in a single fold."""
         coefficients = size * self.validation.rows.n_outputs
         return size > SEARCH.many_points or coefficients > SEARCH.many_coefficients
 

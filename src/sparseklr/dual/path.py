@@ -247,12 +247,13 @@ def solve_along(
 
 
 def extrapolate(known: list[tuple[float, Solution]], problem: DualProblem) -> tuple[np.ndarray, np.ndarray]:
-    """Return a start for a margin, ``alpha - bound`` and F, from the solutions for other margins.
+    """Return a starting point for the solver at a new margin, extrapolated from other margins.
 
-    The candidates are zero, the latest solution, and polynomials of increasing degree through the latest
-    solutions. The degree increases while the dual objective decreases. A polynomial is moved towards the
-    latest solution until all dual variables lie between their bounds. The Lagrange weights of the solutions
-    sum to one, so ``y'alpha = 0`` still holds.
+    The starting point consists of ``alpha - bound`` and F; ``known`` contains the other margins and their
+    solutions. The candidates are zero, the latest solution, and polynomials of increasing degree through the
+    latest solutions. The degree increases while the dual objective decreases. A polynomial is moved towards
+    the latest solution until all dual variables lie between their bounds. The Lagrange weights of the
+    solutions sum to one, so ``y'alpha = 0`` still holds.
     """
     top = problem.box - 2 * problem.bound
     best = 0.0, np.zeros_like(top), np.zeros_like(top)

@@ -195,7 +195,7 @@ class SoftmaxProblem:
 
     @property
     def own(self) -> Array:
-        """A mask (n_classes, n): whether class k is the class of row i."""
+        """Mask of shape (n_classes, n); entry (k, i) is True if row i belongs to class k."""
         return np.arange(self.n_classes)[:, None] == self.codes
 
     def coef_of_masses(self, above: Array) -> Array:

@@ -360,7 +360,8 @@ def _convert_table(scope: Any, operator: Any, container: Any) -> None:
 
 
 def _spellings(categories: list[str]) -> dict[str, int]:
-    """Map each category to its index, in its own spelling, in lower case, in upper case and with capitals.
+    """Map spellings of each category to its index: as given, lower case, upper case, and capitalised.
+
 
     ``TableReader`` also ignores case, unless two categories differ only in case. ONNX has no operator that
     ignores case independently of the locale.

@@ -287,8 +287,8 @@ class Basis:
     def curvature(self, information: np.ndarray) -> np.ndarray:
         """Return ``sum_i h_i [phi(x_i), 1] [phi(x_i), 1]'``, where h is ``information``.
 
-        Points with h_i = 0 are skipped. If ``information`` has the type float32, the products are computed in
-        float32.
+        Training points with h_i = 0 are skipped. If ``information`` has the type float32, the products are
+        computed in float32.
         """
         root, positive = np.sqrt(information), information > 0
         m = self.size
@@ -462,7 +462,7 @@ def random_basis(
     map_: Map = map,
     tolerance: float = 1e-8,
 ) -> Basis:
-    """Return the span of at most ``size`` of the points whose indices are ``among``.
+    """Return a basis of at most ``size`` points, chosen from those whose indices are in ``among``.
 
     If ``among`` contains more points, randomly pivoted Cholesky draws ``size`` of them.
     """
@@ -478,9 +478,9 @@ def random_basis(
 class LabelFreeBases(Sequence[Basis]):
     """A sequence of nested random bases, which do not depend on the labels.
 
-    The bases have 100, 300, 1000 and 3000 points by default, as far as the limits of this module allow. Each
-    basis is computed on first access. Up to 300 training points, the sequence has a single basis, which
-    contains all of them.
+    The bases have 100, 300, 1000 and 3000 points by default, as far as ``MOST_COEFFICIENTS`` and
+    ``MOST_PRODUCTS`` allow. Each basis is computed on first access. Up to 300 training points, the sequence
+    has a single basis, which contains all of them.
     """
 
     def __init__(

@@ -144,7 +144,8 @@ def fit_sigmoids(solver: BinarySolver, solved: BinarySolutions) -> np.ndarray:
         if f is None:
             warn(
                 "calibration='sigmoid': a class has fewer than two distinct samples, so cross-fitting is "
-                "impossible. The sigmoid is fitted to the training values. Consider SparseKLR instead.",
+                "impossible. The sigmoid is fitted to the decision values of the training rows instead. "
+                "Consider using SparseKLR.",
             )
             f = solution.decision
         sigmoids.append(platt(problem.y, f, solver.data.weight))

@@ -12,10 +12,9 @@ less than half of the expected number and more than three standard deviations be
 certain given the features, the test has no power, and the rows are treated as independent. The two
 treatments then hardly differ.
 
-The probabilities are estimated by a penalised likelihood with a moderate C. Consider n observations with
-equal features, and let p be the probability of class k and :math:`q = 1 - p`. With
-:math:`(n)_m = n (n-1) \cdots (n-m+1)`, the number of pairs with exactly one member in class k has the
-variance
+The probabilities are estimated by penalised maximum likelihood with a moderate C. Consider n observations
+with equal features, and let p be the probability of class k and :math:`q = 1 - p`. With :math:`(n)_m = n
+(n-1) \cdots (n-m+1)`, the number of pairs with exactly one member in class k has the variance
 
 .. math:: (n)_4 p^2 q^2 + (n)_3 p q + (n)_2 p q - ((n)_2 p q)^2,
 
@@ -75,7 +74,7 @@ def labels_agree(count: np.ndarray, P: np.ndarray) -> bool:
 
 
 def _probabilities(points: DistinctPoints, seed: int) -> np.ndarray:
-    """Return class probabilities of all points, estimated by a penalised likelihood on a label-free basis."""
+    """Return class probabilities of all points, estimated by penalised maximum likelihood."""
     basis, labels = LabelFreeBases(points, np.random.default_rng(seed))[0], Labels.of(points.weight)
     fit = fit_likelihood(basis, labels, SETTINGS.start, near=labels.guess(), tol=1e-4, fresh=False)
     return np.exp(log_probabilities(fit.f.reshape(len(points), -1), SOFTMAX))

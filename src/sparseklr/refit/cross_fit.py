@@ -5,11 +5,11 @@ takes one Newton step per observation, and each step needs the Newton matrix of 
 order of this matrix is the number of basis points times the number of classes. If one matrix for each class
 is used instead, leave-one-out is far too optimistic with many classes (docs/design/refit.md).
 
-For F folds, F + 1 models are fitted together: one model without each fold, and one model of all observations.
-They share the basis and the preconditioners, so one product with the features serves all of them. The
-iterations start from outputs that depend only on the labels to which a model is fitted, or from the models of
-the same folds with a neighbouring C. A start that depends on all labels would make the estimates too
-optimistic.
+For F folds, F + 1 models are fitted together: for each fold, one model without its observations, and one
+model of all observations. They share the basis and the preconditioners, so one product with the features
+serves all of them. The iterations start from outputs that depend only on the labels to which a model is
+fitted, or from the models of the same folds with a neighbouring C. A start that depends on all labels would
+make the estimates too optimistic.
 """
 
 from __future__ import annotations

@@ -3,13 +3,13 @@
 Each kernel is evaluated by the leave-one-out log-loss of a model with the best C for that kernel
 (:mod:`~.regularisation`). The model has a label-free basis and is fitted to a sample of about 1500 points.
 With ``kernel="auto"``, the rbf or the Laplacian kernel is chosen, whichever has the smaller loss. A kernel of
-the same kind that is three times as wide then replaces the chosen one while this lowers the loss by more than
-a standard error of the difference.
+the same kind with a third of gamma, which is wider, then replaces the chosen one while this lowers the loss
+by more than a standard error of the difference.
 
-With ``gamma="auto"``, the search also covers the width. Candidate widths form a geometric grid with ratio
-three around the width of ``gamma="scale"``. The search proceeds from there to wider kernels while the loss
-falls, and likewise to narrower ones. The Laplacian kernel is first evaluated in the middle of its grid. Its
-other widths are evaluated only if its loss there is at most the loss of the first kernel.
+With ``gamma="auto"``, the search also covers the width. The candidate values of gamma form a geometric grid
+with ratio three around the value of ``gamma="scale"``. The search proceeds from there to wider kernels while
+the loss falls, and likewise to narrower ones. The Laplacian kernel is first evaluated in the middle of its
+grid. Its other widths are evaluated only if its loss there is at most the loss of the first kernel.
 
 The smallest of many leave-one-out losses is optimistic. With ``gamma="auto"``, the best kernel therefore
 replaces the first one only if its loss on validation folds is smaller too. This validation loss is reported.
@@ -103,7 +103,7 @@ class ChosenKernel:
     validation_loss: float | None
 
     def applied(self, data: T) -> T:
-        """Return ``data`` with this kernel, and with features multiplied by ``factors``."""
+        """Return a copy of ``data`` with this kernel and with the features multiplied by ``factors``."""
         X = data.X if self.factors is None else data.X * self.factors.astype(data.X.dtype)
         return replace(data, X=X, kernel=self.kernel)
 

@@ -1,4 +1,4 @@
-"""Approximate leave-one-out outputs (decision values) of a penalised likelihood with two classes."""
+"""Approximate leave-one-out outputs (decision values) of models with two classes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from .newton import LikelihoodFit, ridge_of
 class LeaveOneOutSettings:
     """Settings that decide which observations need more than one Newton step, and limit these steps.
 
-    An observation gets further steps if it is heavy or belongs to a rare class, and if leaving it out changes
-    its weighted loss by more than the fraction ``further_from`` of the total loss.
+    An observation receives further steps if two conditions hold. First, its weight exceeds ``heavy`` times
+    the mean weight, or it belongs to a rare class. Second, leaving it out changes its weighted loss by more
+    than ``further_from`` times the total loss.
     """
 
     no_change: float = 1e-3  # an output is kept if its loss changes by less than this fraction of the mean

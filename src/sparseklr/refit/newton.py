@@ -68,7 +68,7 @@ SETTINGS = NewtonSettings()
 
 @dataclass(frozen=True, eq=False)
 class LikelihoodFit:
-    """A model fitted by penalised likelihood."""
+    """A model fitted by penalised maximum likelihood."""
 
     v: np.ndarray  # coordinates in the basis, the intercept last; one column for each of several classes
     f: np.ndarray  # outputs of all training points

@@ -1,10 +1,10 @@
-"""Pruning: a smaller set of points on which the refitted model predicts nearly the same probabilities.
+"""Pruning: search for fewer points with which the refitted model predicts nearly the same probabilities.
 
 Backward elimination (optimal brain surgeon; Hassibi and Stork, "Second order derivatives for network
 pruning", NIPS 5, 1993) orders the points of a fitted model by importance. The sets of the s most important
 points are nested, and so are their features, Newton matrices and Cholesky factors. For every s, the
-predictions of the model on the s most important points can therefore be approximated to second order, without
-new kernel values or Newton matrices.
+predictions of the model that uses only the s most important points can therefore be approximated to second
+order, without computing new kernel values or Newton matrices.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Affine recalibration of a penalised likelihood, which corrects the shrinkage of its decision values.
+"""Affine recalibration, which corrects the shrinkage of decision values by the penalty.
 
 C determines both the smoothness of f and its shrinkage towards zero. If classes hardly overlap, a smooth
 function may separate them well while its values are far too small. Each output f is therefore replaced by

@@ -1,13 +1,13 @@
-r"""The refit: a penalised likelihood on the points selected by S-KLR.
+r"""The refit: penalised maximum likelihood with the points selected by S-KLR.
 
 S-KLR selects points by a margin loss. Its decision values are not logits, so they do not give probabilities
-directly. The refit keeps the selected points, and fits their coefficients by penalised likelihood to all
-training rows:
+directly. The refit keeps the selected points, and fits their coefficients to all training rows by penalised
+maximum likelihood:
 
 1. C and the recalibration are chosen by leave-one-out, on a basis that does not depend on the labels
    (:mod:`~.regularisation`).
 2. Selected points whose kernel functions are numerically dependent are dropped. The coefficients of the
-   remaining points are fitted by penalised likelihood.
+   remaining points are fitted by penalised maximum likelihood.
 3. The points are pruned: the least important points are dropped as long as the mean Kullback-Leibler
    divergence from the unpruned model is at most ``prune_within`` standard errors of the leave-one-out loss
    (:mod:`~.prune`).

@@ -10,8 +10,8 @@ recursive feature machines use, would suppress features that the first model hap
 With few rows and many features, the derivatives are mostly noise. The leave-one-out loss does not reveal
 this, because the factors depend on the labels of all rows. Factors are therefore used only if they reduce the
 log-loss in cross-validation. The factors and the model for each fold are learned on the other folds, and the
-mean loss must be smaller than with all factors equal to 1. This comparison uses factors of the first model.
-docs/design/refit.md has measurements.
+mean loss must be smaller than with all factors equal to 1. This comparison uses factors computed from the
+first model. docs/design/refit.md has measurements.
 
 References
 ----------

@@ -57,7 +57,7 @@ class SampledPoints:
         return self.points is self.all
 
     def refitted(self, model: Refit, n_jobs: int | None = None) -> Refit:
-        """Return the model with its coefficients refitted by the penalised likelihood of all rows.
+        """Return the model with its coefficients refitted to all rows by penalised maximum likelihood.
 
         ``model`` was fitted to the sample. The basis points and C stay the same.
         """

@@ -92,7 +92,8 @@ def fit_vector_scaling(solver: SoftmaxSolver, solution: SoftmaxSolution) -> np.n
     if g is None:
         warn(
             "calibration='sigmoid': a class has fewer than two distinct samples, so cross-fitting is "
-            "impossible. The calibration is fitted to the training values. Consider SparseKLR instead.",
+            "impossible. The calibration is fitted to the decision values of the training rows instead. "
+            "Consider using SparseKLR.",
         )
         g = solution.decision
     return vector_scaling(solution.problem.codes, g, solver.data.weight)
