@@ -554,8 +554,9 @@ def _warn_of_fit(fit: CompactFit, settings: CompactSettings, n_varying: int) -> 
             reason = "all features are constant. Add features that vary"
         else:
             reason = (
-                f"no model lowered their validation log-loss, {baseline:.3g}, by more than one standard error. "
-                "Check that rows and labels belong together, add features or rows, or set n_points to a number"
+                f"no model lowered their validation log-loss, {baseline:.3g}, by more than a standard "
+                "error. Check that rows and labels belong together, add features or rows, or set n_points "
+                "to a number"
             )
         warn(f"No signal found; the model predicts the class fractions: {reason}.")
         return
