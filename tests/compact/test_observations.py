@@ -373,3 +373,21 @@ def test_noise_gives_the_class_fractions_and_a_warning() -> None:
         assert CompactKLR(8).fit(X, y).n_points_ == 8
     with pytest.warns(UserWarning, match="all features are constant"):
         CompactKLR().fit(np.ones((200, 2)), y)
+
+
+@pytest.mark.slow
+def test_validation_loss_of_repeated_rows_is_not_too_small() -> None:
+    """If equal rows were spread evenly over the folds, the validation loss would be 15% too small."""
+    grid = np.array(np.meshgrid(*[np.arange(6.0)] * 3)).reshape(3, -1).T
+
+    def sample(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        X = grid[rng.permutation(n) % len(grid)]
+        return X, (rng.random(n) < 1 / (1 + np.exp(-2 * np.sin(X.sum(axis=1))))).astype(int)
+
+    ratios = []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        model = CompactKLR().fit(*sample(1000, rng))
+        X, y = sample(20_000, rng)
+        ratios.append(model.validation_log_loss_ / log_loss(y, model.predict_proba(X)))
+    assert 0.95 < np.mean(ratios) < 1.05

@@ -314,9 +314,10 @@ def validation_folds(label: np.ndarray, n_classes: int, observations: Observatio
     There are ten folds with up to 500 observations, and five with up to 1500. With more observations, three
     of five folds are used. The result is empty if a class has a single observation. The rows must be in
     random order. Each fold contains consecutive observations of every class, so that few observations change
-    their fold if a row is added or removed. The observations of one pair may be in both the training part and
-    the validation part of a fold. Copies of a row stay together: folds consist of distinct rows, grouped by
-    their rarest class.
+    their fold if a row is added or removed. Observations of the same row are assigned at random: if they were
+    spread evenly, every fold would have the same fractions of the classes in its training and validation
+    parts, and the validation loss would be too small. Copies of a row stay together: folds consist of
+    distinct rows, grouped by their rarest class.
     """
     count = observations.count
     n_folds, used = (10, 10) if len(observations) <= 500 else (5, 5) if len(observations) <= 1500 else (5, 3)
@@ -327,11 +328,12 @@ def validation_folds(label: np.ndarray, n_classes: int, observations: Observatio
     if observations.copies:
         rarest_first = np.lexsort((label, units[label], observations.point))
         _, first = np.unique(observations.point[rarest_first], return_index=True)
-        fold = _fold_of_unit(label[rarest_first[first]], np.zeros(len(first)), n_folds)
+        fold = _fold_of_unit(label[rarest_first[first]], np.zeros(len(first), dtype=bool), n_folds)
         held_out = [np.where(fold[observations.point] == f, count, 0) for f in range(n_folds)]
     else:
         pair = np.repeat(np.arange(len(count)), count)
-        fold = _fold_of_unit(label[pair], np.arange(len(pair)) - (np.cumsum(count) - count)[pair], n_folds)
+        repeated = np.bincount(observations.point, count)[observations.point] > 1
+        fold = _fold_of_unit(label[pair], repeated[pair], n_folds)
         held_out = [np.bincount(pair[fold == f], minlength=len(count)) for f in range(n_folds)]
     left = [np.bincount(label, count - part, minlength=n_classes) for part in held_out[:used]]
     return [part for part, rest in zip(held_out, left, strict=False) if rest.all() and part.any()]
@@ -359,18 +361,18 @@ def repeated_folds(
     return repeats
 
 
-def _fold_of_unit(label: np.ndarray, copy: np.ndarray, n_folds: int) -> np.ndarray:
-    """Return the fold of each unit; ``copy`` is 0, 1, ... for equal units, which follow one another.
+def _fold_of_unit(label: np.ndarray, repeated: np.ndarray, n_folds: int) -> np.ndarray:
+    """Return the fold of each unit; ``repeated`` marks the observations whose row occurs more than once.
 
     A unit is an observation or, if equal rows are copies, a distinct row. The units of a class are sorted by
-    a position in [0, 1), and each fold gets consecutive units. Multiples of the golden ratio spread equal
-    units evenly over the folds.
+    a position in [0, 1), and each fold gets consecutive units. The position is the rank of the unit, or a
+    pseudo-random number for repeated rows.
     """
-    fold = np.empty(len(label), dtype=np.int64)
+    fold, rng = np.empty(len(label), dtype=np.int64), np.random.default_rng(0)
     for code in np.unique(label):
         members = np.flatnonzero(label == code)
-        first = np.cumsum(copy[members] == 0)
-        position = (first / (first[-1] + 1) + copy[members] * (np.sqrt(5) - 1) / 2) % 1
+        rank = np.arange(len(members)) / len(members)
+        position = np.where(repeated[members], rng.random(len(members)), rank)
         order = np.argsort(position, kind="stable")
         fold[members[order]] = np.arange(len(members)) * n_folds // len(members)
     return fold
