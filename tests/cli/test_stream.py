@@ -233,7 +233,7 @@ def test_missing_value_in_few_rows(parts, tmp_path, capsys):
     assert main(["fit", data, *argv]) == 2
     error = capsys.readouterr().err
     assert "part-0.csv, row 8 (counted from 1): feature 'x3' is nan; expected a finite number" in error
-    assert "requires a number in every cell. If you give a single file without --memory" in error
+    assert "requires a number in every cell. A single file without --memory" in error
     assert "HistGradient" not in error
 
 
