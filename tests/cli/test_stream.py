@@ -135,7 +135,7 @@ BROKEN = {
     "another type": (lambda frame: frame.assign(x3="high"), "part-1.parquet: column 'x3' is of type"),
     "NaN": (
         lambda frame: frame.assign(x3=np.where(frame.index == 4007, np.nan, frame.x3)),
-        "part-1.parquet, row 8 (counted from 1): feature 'x3' is nan; expected a finite number. A fit",
+        "part-1.parquet, row 8 (counted from 1): feature 'x3' is nan; expected a finite number. Out-of-core",
     ),
     "no class": (
         lambda frame: frame.assign(outcome=frame.outcome.where(frame.index != 4007)),
