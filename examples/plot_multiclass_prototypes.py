@@ -27,9 +27,9 @@ print(f"{model.n_points_} points, validation log-loss {model.validation_log_loss
 # Prototypes as a table
 # ---------------------
 # Each row of the table is a prototype, and the columns are the most important features
-# (``feature_importances_``). The colour shows where the value ranks among the values of all wines. Beside
-# each prototype is the grower that it supports, and the weight of the prototype: its coefficient for this
-# grower minus the mean of its coefficients for all growers.
+# (``feature_importances_``). The colour of a cell shows the rank of its value among the values of this
+# feature for all wines. Beside each prototype is the grower that it supports, and the weight of the
+# prototype: its coefficient for this grower minus the mean of its coefficients for all growers.
 table = PrototypesDisplay.from_estimator(model, X)
 plt.show()
 

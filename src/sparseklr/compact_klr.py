@@ -547,7 +547,11 @@ def _familiarity_reference(model: CompactModel, rows: LabelledRows, features: np
 
 
 def _warn_of_fit(fit: CompactFit, settings: CompactSettings, n_varying: int) -> None:
-    """Warn if the model has no signal, or if its training loss exceeds its validation loss."""
+    """Warn if the fit found no signal, or if the training loss exceeds the validation loss.
+
+    There is no signal if the model has no points and therefore predicts the class fractions, or if its
+    validation loss is not below that of the class fractions.
+    """
     baseline, validation = fit.baseline_loss, fit.validation_loss
     if fit.model.n_points == 0:
         if n_varying == 0:

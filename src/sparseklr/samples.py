@@ -41,7 +41,7 @@ class Samples:
         return self.X[indices]
 
     def in_given_order(self, indices: np.ndarray) -> np.ndarray:
-        """Return the indices sorted by the position of the row in the data passed by the user."""
+        """Return the indices, sorted by the positions of their rows in the data passed by the user."""
         return indices[np.argsort(self.positions[indices])]
 
     def in_given_rows(self, values: np.ndarray) -> np.ndarray:

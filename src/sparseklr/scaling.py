@@ -1,4 +1,7 @@
-"""Scaling of the features as part of a model: standardisation and clipping, ranks, or ramps."""
+"""Scaling of the features as part of a model: clipped standardisation, rank transformation, or ramps.
+
+Ramps are a piecewise linear encoding of features with few distinct values.
+"""
 
 from __future__ import annotations
 

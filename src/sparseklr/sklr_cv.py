@@ -460,7 +460,7 @@ class _Evaluation(NamedTuple):
         return self._by_fits(fold)
 
     def _along_path(self, fold: _Fold, check_saturation: bool) -> np.ndarray:
-        """Measure all candidates on one warm-started path."""
+        """Evaluate all candidate values of C and lam along one warm-started path."""
         model, (X, y) = self.template, fold.test
         samples = make_samples(*fold.train, class_weight=model.class_weight, **kernel_parameters(model))
         path = solve_grid(

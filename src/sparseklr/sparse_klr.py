@@ -654,7 +654,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, KernelClassifier):
         """The 90% quantile of the variance of each output over the training rows, computed on first use."""
         rows = self._training_rows_
         if rows is None:  # dir() of a scikit-learn estimator evaluates every property
-            raise AttributeError("a precomputed kernel has no posterior variances")
+            raise AttributeError("posterior variances are not available with kernel='precomputed'")
         X, weight, _ = rows
         outputs = self._kernel_to_points(X.astype(np.float64)) @ self.dual_coef_.T + self.intercept_
         f = outputs if outputs.shape[1] > 1 else outputs[:, 0]

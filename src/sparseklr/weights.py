@@ -1,4 +1,4 @@
-"""Sample weights: validation, the factors of ``class_weight``, and the number of observations of each row."""
+"""Sample weights: validation, the factors of ``class_weight``, and the number of observations per row."""
 
 from __future__ import annotations
 

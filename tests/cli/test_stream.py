@@ -135,7 +135,7 @@ BROKEN = {
     "another type": (lambda frame: frame.assign(x3="high"), "part-1.parquet: column 'x3' is of type"),
     "NaN": (
         lambda frame: frame.assign(x3=np.where(frame.index == 4007, np.nan, frame.x3)),
-        "part-1.parquet, row 8 (counted from 1): feature 'x3' is nan; expected a finite number. A fit",
+        "part-1.parquet, row 8 (counted from 1): feature 'x3' is nan; expected a finite number. Out-of-core",
     ),
     "no class": (
         lambda frame: frame.assign(outcome=frame.outcome.where(frame.index != 4007)),
@@ -233,7 +233,7 @@ def test_missing_value_in_few_rows(parts, tmp_path, capsys):
     assert main(["fit", data, *argv]) == 2
     error = capsys.readouterr().err
     assert "part-0.csv, row 8 (counted from 1): feature 'x3' is nan; expected a finite number" in error
-    assert "requires a number in every cell. If you give a single file without --memory" in error
+    assert "requires a number in every cell. A single file without --memory" in error
     assert "HistGradient" not in error
 
 

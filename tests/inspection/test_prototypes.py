@@ -185,7 +185,7 @@ def test_needs_a_fitted_model_with_points() -> None:
         ({"kind": "images"}, r"image_shape: expected .* got None"),
         ({"kind": "cloud"}, "kind: expected 'auto', 'table', 'images' or 'plane'; got 'cloud'"),
         ({"X": np.ones((3, 2))}, r"X: expected an array with 4 features; got an array of shape \(3, 2\)"),
-        ({"y": [1, 2]}, "y: expected one class for each row of X; got 2 classes for no rows"),
+        ({"y": [1, 2]}, "y must have one label for each row of X; got 2 labels for no rows"),
         ({"feature_names": ["a"]}, "feature_names has 1 names; the model has 4 features"),
     ],
 )

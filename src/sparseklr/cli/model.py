@@ -113,9 +113,9 @@ class Model:
         """Return the number of rows of X that equal a training row, or 0 if such coincidences are expected.
 
         In a table with few distinct values, new rows often equal training rows. The expected fraction of such
-        rows is estimated by the fraction of training rows that have a duplicate. Only if the observed
-        fraction exceeds the expected fraction by more than three standard errors does X probably contain
-        training rows.
+        rows is estimated by the fraction of training rows that have a duplicate. The count is returned only
+        if the observed fraction exceeds the expected fraction by more than three standard errors; X then
+        probably contains training rows.
         """
         if self.reader is None:
             return 0

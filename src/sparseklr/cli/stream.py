@@ -82,9 +82,9 @@ def fit_stream(args: Namespace, model: Any) -> tuple[int, float]:
             model.fit_source(source.on(client), memory=args.memory or 1e9, checkpoint=args.checkpoint)
         except NotFiniteError as error:
             raise CliError(
-                f"{error} A fit that reads in blocks requires a number in every cell. If you give a single "
-                "file without --memory, --scheduler and --checkpoint, it is read as a whole, and missing "
-                "values are imputed"
+                f"{error} Out-of-core fitting requires a number in every cell. A single file without "
+                "--memory, --scheduler or --checkpoint is read as a whole, and its missing values are "
+                "imputed"
             ) from error
     return source.n_rows, time.perf_counter() - start
 

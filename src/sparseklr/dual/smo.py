@@ -128,7 +128,10 @@ class Certificate:
 
     @property
     def gap(self) -> float:
-        """Duality gap: the sum of both objectives, which are minimised; it is zero only at the optimum."""
+        """Duality gap: the sum of the primal and the dual objective; it is zero only at the optimum.
+
+        It is a sum because the dual problem is written as a minimisation.
+        """
         return self.primal_objective + self.dual_objective
 
     @property

@@ -140,7 +140,7 @@ class PrototypesDisplay:
             y = np.asarray(y)
             if X is None or len(y) != len(X):
                 rows = "no rows" if X is None else f"{len(X)} rows"
-                raise ValueError(f"y: expected one class for each row of X; got {len(y)} classes for {rows}.")
+                raise ValueError(f"y must have one label for each row of X; got {len(y)} labels for {rows}.")
         codes, weight = _supported_class(np.asarray(model.dual_coef_))
         importance = getattr(model, "feature_importances_", np.ones(points.shape[1]))
         return cls(points, codes, weight, model.classes_, names, importance, model, X, y).plot(ax, **kwargs)

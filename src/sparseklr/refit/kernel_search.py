@@ -326,7 +326,7 @@ class KernelSearch:
         return LabelFreeBases(points, np.random.default_rng(self.seed), self.map_, sizes)
 
     def _fit(self, bases: LabelFreeBases, before: Candidate | None) -> tuple[EvaluatedFit, bool]:
-        """Return the evaluated model on the first of ``bases``, and whether its C comes from a search."""
+        """Fit a model on the first of ``bases``; return it evaluated, and whether a search chose its C."""
         kernel, first = bases.points.kernel, [bases[0]]
         if before is not None:
             another = kernel.name != before.kernel.name

@@ -30,7 +30,7 @@ from ..samples import DistinctPoints, Observations, weighted_mean
 
 @dataclass(frozen=True)
 class FoldSettings:
-    """Number of folds of a cross-fit with more than two classes."""
+    """Settings of the number of folds for cross-fitted decision values of more than two classes."""
 
     few: int = 500  # up to this number of observations, ``folds_of_few`` folds are used
     folds_of_few: int = 10

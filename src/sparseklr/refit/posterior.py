@@ -106,8 +106,9 @@ def moderation(variance: np.ndarray, usual: float) -> np.ndarray:
 
     MacKay's approximation of the mean of sigmoid(f) divides f by :math:`\sqrt{1 + \pi v/8}`, where v is the
     variance of f. C was chosen such that sigmoid(f) has a small leave-one-out loss, so the probabilities
-    already account for the variance u that is usual for training rows. The factor is therefore
-    :math:`\sqrt{(1 + \pi u/8) / (1 + \pi v/8)}`, and at most one.
+    already account for a variance of up to u = ``usual``, the 90% quantile of the leave-one-out variances of
+    the training rows. The factor is therefore :math:`\sqrt{(1 + \pi u/8) / (1 + \pi v/8)}` if v > u, and one
+    otherwise.
     """
     return np.sqrt((1 + np.pi / 8 * usual) / (1 + np.pi / 8 * np.maximum(variance, usual)))
 

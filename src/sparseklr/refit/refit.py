@@ -290,14 +290,15 @@ def left_out_outputs(points: DistinctPoints, model: Refit) -> np.ndarray:
 def held_out_outputs(points: DistinctPoints, model: Refit) -> np.ndarray:
     """Return approximate leave-one-out outputs (n_groups, n_outputs) of the final model.
 
-    Each row of the result belongs to a group of equal observations, and approximates the outputs of the final
-    model if it were fitted without one of them. The leave-one-out outputs come from the fit on the label-free
-    basis. The final fit has other points and another intercept, which hardly change the loss but do change
-    the order of confident predictions. The difference between the two fits at a row is therefore added to the
-    leave-one-out output of the row. At its own points, the final model follows the labels more closely than
-    the label-free fit does. If a kept point consists of a single observation, a fit without this observation
-    could not have this point. For such a point, the mean difference over the other rows is used instead, with
-    equal weight for each class.
+    Each row of the result corresponds to a group of equal observations. It approximates the outputs that the
+    final model would have for this group if one of these observations were left out of the fit. The
+    computation starts from the leave-one-out outputs of the label-free fit, a preliminary fit whose basis is
+    chosen without the labels. The final fit has different points and a different intercept. These differences
+    hardly affect the loss, but they change the ranking of confident predictions. The difference between the
+    two fits at a row is therefore added to the leave-one-out output of the row. At its own points, the final
+    model follows the labels more closely than the label-free fit does. If a kept point consists of a single
+    observation, a fit without this observation could not have this point. For such a point, the mean
+    difference over the other rows is used instead, with equal weight for each class.
     """
     groups, evaluated = points.observations, model.evaluated
     first = evaluated.recalibration(evaluated.fit.f).reshape(len(points), -1)

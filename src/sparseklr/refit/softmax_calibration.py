@@ -15,10 +15,10 @@ from .calibration import folds_along
 def softmax_link(g: np.ndarray, lam: float) -> np.ndarray:
     r"""Return scores whose softmax gives the class probabilities, for decision values g (n, n_classes).
 
-    The margin loss is proper composite. Let :math:`\pi` be the softmax of g. The expected loss is minimal at
-    g if the class probabilities are :math:`\eta_k \propto \pi_k (1 - (1 - e^{-\lambda}) \pi_k)`. With two
-    classes, the difference of the two scores is :func:`~sparseklr.refit.calibration.link` of the difference
-    of g.
+    ``lam`` is the margin :math:`\lambda` of the loss, which is proper composite. Let :math:`\pi` be the
+    softmax of g. The expected loss is minimal at g if the class probabilities are
+    :math:`\eta_k \propto \pi_k (1 - (1 - e^{-\lambda}) \pi_k)`. With two classes, the difference of the two
+    scores is :func:`~sparseklr.refit.calibration.link` applied to the difference of the two decision values.
 
     >>> softmax_link(np.array([[0.0, 1.0, 2.0]]), 0.0).round(6).tolist()
     [[0.0, 1.0, 2.0]]

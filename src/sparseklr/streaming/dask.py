@@ -73,7 +73,7 @@ class DaskSource(Source):
 
     @property
     def cuts(self) -> np.ndarray:
-        """The first row of each chunk, followed by the number of rows."""
+        """Index of the first row of each chunk, followed by the total number of rows."""
         return np.cumsum([0, *self.X.chunks[0]])
 
     def on_grid(self, n_parts: int) -> DaskSource:

@@ -1,4 +1,4 @@
-"""Out-of-core fit of a compact model: samples determine the number of points; all rows, the final model.
+"""Out-of-core fit of a compact model: samples determine its size, and the final fit uses all rows.
 
 The validation rows and the samples are drawn by a hash of the row numbers. The expected loss of a model with
 d parameters fitted to m rows is about d / (2 m) above the loss of the best model of its size. A sample with a
@@ -224,7 +224,7 @@ class StreamRows:
         memory: float,
         n_jobs: int | None,
     ) -> StreamRows:
-        """Compute classes and moments in one pass and, if a feature is skewed, ranks in a second pass."""
+        """Compute classes and moments in one pass and, if a feature is skewed, its ranks in a second pass."""
         _check_labels(source)
         blocks = blocks_of(source, n_jobs)
         summary = summarise(blocks, source)

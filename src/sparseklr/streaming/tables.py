@@ -204,7 +204,7 @@ class TableSource(Source):
 
     @cached_property
     def cuts(self) -> np.ndarray:
-        """The first row of each part, followed by the number of rows."""
+        """Index of the first row of each row group or file, followed by the total number of rows."""
         return np.cumsum([0, *(n_rows for _, n_rows in self._parts)])
 
     def place(self, row: int) -> str:
