@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 
 import numpy as np
@@ -391,3 +392,12 @@ def test_validation_loss_of_repeated_rows_is_not_too_small() -> None:
         X, y = sample(20_000, rng)
         ratios.append(model.validation_log_loss_ / log_loss(y, model.predict_proba(X)))
     assert 0.95 < np.mean(ratios) < 1.05
+
+
+def test_folds_of_large_weights_need_little_memory() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.integers(0, 4, (3000, 3)).astype(float), rng.integers(0, 2, 3000)
+    weight = rng.choice([1.0, 1e6], 3000)  # 1.5e9 observations
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # there is no signal
+        assert np.isfinite(CompactKLR().fit(X, y, sample_weight=weight).predict_proba(X)).all()

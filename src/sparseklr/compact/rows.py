@@ -308,6 +308,9 @@ def _merged(rows: LabelledRows, observations: Observations) -> tuple[LabelledRow
     return merged, Observations(count, point, key=observations.key[first[kept]])
 
 
+_MOST_UNITS = 1_000_000  # maximum number of units that are divided into folds, in addition to the rows
+
+
 def validation_folds(label: np.ndarray, n_classes: int, observations: Observations) -> list[np.ndarray]:
     """Return, for each fold, the number of observations of each pair that are used for validation.
 
@@ -331,10 +334,16 @@ def validation_folds(label: np.ndarray, n_classes: int, observations: Observatio
         fold = _fold_of_unit(label[rarest_first[first]], np.zeros(len(first), dtype=bool), n_folds)
         held_out = [np.where(fold[observations.point] == f, count, 0) for f in range(n_folds)]
     else:
-        pair = np.repeat(np.arange(len(count)), count)
+        # With large weights, several observations of a pair form a unit, which limits the memory.
+        size = -(-int(count.sum()) // _MOST_UNITS)
+        n_units = -(-count // size)
+        pair, amount = np.repeat(np.arange(len(count)), n_units), np.full(int(n_units.sum()), size)
+        amount[np.cumsum(n_units) - 1] = count - (n_units - 1) * size
         repeated = np.bincount(observations.point, count)[observations.point] > 1
         fold = _fold_of_unit(label[pair], repeated[pair], n_folds)
-        held_out = [np.bincount(pair[fold == f], minlength=len(count)) for f in range(n_folds)]
+        held_out = [np.zeros_like(count) for _ in range(n_folds)]
+        for f, part in enumerate(held_out):
+            np.add.at(part, pair[fold == f], amount[fold == f])
     left = [np.bincount(label, count - part, minlength=n_classes) for part in held_out[:used]]
     return [part for part, rest in zip(held_out, left, strict=False) if rest.all() and part.any()]
 
